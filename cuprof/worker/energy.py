@@ -85,21 +85,13 @@ _idle: WeakKeyDictionary[Backend[Runnable], Idle] = WeakKeyDictionary()
 
 
 class EnergyMeter:
-    """Measure the energy of executions on one device."""
+    """Measure the energy of executions on a session's device."""
 
-    def __init__(self, backend: Backend[Runnable], monitor: StateMonitor | None, config: MeasureConfig) -> None:
-        self.backend, self.monitor, self.config = backend, monitor, config
+    def __init__(self, session: Session[Runnable], monitor: StateMonitor | None, config: MeasureConfig) -> None:
+        self.session, self.monitor, self.config = session, monitor, config
         self._last: Edge | None = None
 
-    def add(
-        self,
-        timing: Timing,
-        session: Session[Runnable],
-        runnable: Runnable,
-        attend: Callable[[], None],
-        *,
-        restores: bool,
-    ) -> Timing:
+    def add(self, timing: Timing, runnable: Runnable, attend: Callable[[], None], *, restores: bool) -> Timing:
         """Return the timing with the energy of an execution, or why there is none.
 
         Args:
@@ -113,7 +105,7 @@ class EnergyMeter:
             def execute(seconds: float) -> int:
                 attend()
                 count = max(1, min(MOST_EXECUTIONS, int(seconds * 1e9 / max(timing.summary.median_ns, 1e3))))
-                session.run(runnable, count)
+                self.session.run(runnable, count)
                 return count
 
             attend()
@@ -130,12 +122,12 @@ class EnergyMeter:
     def _measure(self, execute: Execute) -> EnergyReading:
         if self.monitor is None:
             raise EnergyUnavailableError("NVML does not know the device")
-        read_mj = self.monitor.energy_mj
-        if self.backend not in _idle:
+        read_mj, backend = self.monitor.energy_mj, self.session.backend
+        if backend not in _idle:
             if read_mj() is None:
                 raise EnergyUnavailableError("NVML has no energy counter for the device")
-            _idle[self.backend] = measure_idle(read_mj)
-        idle, seconds, target = _idle[self.backend], self.config.energy_seconds, WIDER * self.config.target
+            _idle[backend] = measure_idle(read_mj)
+        idle, seconds, target = _idle[backend], self.config.energy_seconds, WIDER * self.config.target
         reading = measure_energy(execute, read_mj, idle, seconds, target, self._last)
         self._last = reading.end
         return reading

@@ -72,16 +72,8 @@ class JobRun:
         held: keeps the arrays for further blocks of the problem.
     """
 
-    def __init__(
-        self,
-        backend: Backend[Runnable],
-        problem: Problem,
-        job: Job,
-        page: StatusPage,
-        held: Held | None = None,
-    ) -> None:
-        self.backend, self.problem, self.job, self.page = backend, problem, job, page
-        self.held = held or Held()
+    def __init__(self, backend: Backend[Runnable], problem: Problem, job: Job, page: StatusPage, held: Held) -> None:
+        self.backend, self.problem, self.job, self.page, self.held = backend, problem, job, page, held
         self._builds: dict[int, list[Future[Any]]] = {}
         self.on_host = is_host(backend.facts())
 
@@ -179,7 +171,7 @@ class JobRun:
 
     def _run_rotations(self, session: Session[Runnable], trials: Sequence[Trial]) -> Iterator[Finished]:
         """Give the trials to the device a few at a time; those that a rotation leaves to themselves go next."""
-        rotations = Rotations(self.backend, self.problem, self.job, session, self.page)
+        rotations = Rotations(self.problem, self.job, session, self.page)
         size = self.job.measure.rotation if self.job.measure.interleave else 1
         waiting, apart = list(trials), deque[Trial]()
         while waiting or apart:

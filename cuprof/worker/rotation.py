@@ -50,20 +50,14 @@ class Rotations:
             unknown one among them has damaged the shared arrays.
     """
 
-    def __init__(
-        self,
-        backend: Backend[Runnable],
-        problem: Problem,
-        job: Job,
-        session: Session[Runnable],
-        page: StatusPage,
-    ) -> None:
-        self.backend, self.problem, self.job, self.session = backend, problem, job, session
-        facts = backend.facts()
+    def __init__(self, problem: Problem, job: Job, session: Session[Runnable], page: StatusPage) -> None:
+        self.backend: Backend[Runnable] = session.backend
+        self.problem, self.job, self.session = problem, job, session
+        facts = self.backend.facts()
         self.page, self.monitor = page, StateMonitor.find(facts.uuid)
         self.protection = Protection(session, problem, on_host=is_host(facts))
         self.results = Results(session, problem)
-        self.energy = EnergyMeter(backend, self.monitor, job.measure)
+        self.energy = EnergyMeter(session, self.monitor, job.measure)
         self.current, self.apart = -1, list[Trial]()
         self._executions: dict[int, Executions] = {}
         self._rng = np.random.default_rng()
@@ -237,7 +231,7 @@ class Rotations:
         for trial in trials:
             attend, restores = partial(self._attend, trial.index), self.protection.restores(trial)
             timing = trial.timings[measure]
-            trial.timings[measure] = self.energy.add(timing, self.session, trial.bound, attend, restores=restores)
+            trial.timings[measure] = self.energy.add(timing, trial.bound, attend, restores=restores)
             self._note_work()
             yield trial
 

@@ -13,7 +13,7 @@ from cuprof.families import Family, Point, Variant
 from cuprof.families.fingerprint import source_text
 from cuprof.plan import Selection, plan
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.job import JobRun
+from cuprof.worker.job import Held, JobRun
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
 from tests.worker.pages import Page
@@ -65,7 +65,7 @@ def check_variant(
         trials=(JobTrial(trial.identity, chosen.name, trial.tunables, source_text(family, chosen)),),
         seed=secrets.randbits(63) if seed is None else seed,
     )
-    (finished,) = JobRun(backend, Problem.make(family, job), job, Page()).run()  # type: ignore[arg-type]
+    (finished,) = JobRun(backend, Problem.make(family, job), job, Page(), Held()).run()  # type: ignore[arg-type]
     outcome = finished.outcome
     if outcome.state not in (State.OK, State.WRONG_RESULT) or outcome.check is None:
         raise CheckFailedError(outcome)

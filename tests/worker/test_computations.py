@@ -22,7 +22,7 @@ from cuprof.families.origin import Folder, load_family
 from cuprof.families.validation import check_family
 from cuprof.worker import executions
 from cuprof.worker.compare import in_order
-from cuprof.worker.job import JobRun
+from cuprof.worker.job import Held, JobRun
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.problem import Problem
 from tests.worker.pages import Page
@@ -52,7 +52,7 @@ SAID = {
 def run(family: Family, *variants: str, **changes: Any) -> dict[str, Outcome]:
     trials = tuple(JobTrial(f"{number:032x}", name, Point(), "") for number, name in enumerate(variants))
     job = replace(Job(Folder(FAMILY), "cpu", Point(n=512), trials, seed=3, measure=QUICK, methods=METHODS), **changes)
-    done = JobRun(CpuBackend(1), Problem.make(family, job), job, Page()).run()  # type: ignore[arg-type]
+    done = JobRun(CpuBackend(1), Problem.make(family, job), job, Page(), Held()).run()  # type: ignore[arg-type]
     return {variants[finished.index]: finished.outcome for finished in done}
 
 

@@ -23,7 +23,7 @@ from cuprof.core.errors import BuildError, DeviceMemoryError
 from cuprof.core.records import ENERGY_UNAVAILABLE, DeviceFacts, Measure, Outcome, State
 from cuprof.families import Array, Family, Launch, Point, Program, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder, load_family
-from cuprof.worker.job import JobRun, make_program
+from cuprof.worker.job import Held, JobRun, make_program
 from cuprof.worker.messages import Finished, Job, JobTrial
 from cuprof.worker.problem import Problem
 from cuprof.worker.rotation import Rotations
@@ -56,7 +56,7 @@ class Watched:
     def __init__(self, family: Family, job: Job, backend: Any = None) -> None:
         page = Page()
         self.entered = page.entered
-        self.runner = JobRun(backend or CpuBackend(1), Problem.make(family, job), job, page)  # type: ignore[arg-type]
+        self.runner = JobRun(backend or CpuBackend(1), Problem.make(family, job), job, page, Held())  # type: ignore[arg-type]
 
     def run(self) -> dict[str, Outcome]:
         done = list(self.runner.run())
@@ -307,7 +307,7 @@ def test_a_variant_may_have_a_tolerance_of_its_own(family: Family) -> None:
 
 
 class Refusing:
-    """A back end of kernels that refuses as it is told to; sound kernels write what the reference says."""
+    """A back end of kernels, and its session, that refuses as it is told to; sound ones write what is right."""
 
     spec, busy_until_ns, stocked = CPU, 0, 0
 
@@ -317,7 +317,7 @@ class Refusing:
         self.closed = 0
         self.begun: list[str] = []
         self.compiling: dict[str, list[Future[Any]]] = {}
-        self.driven_by = "cpu"
+        self.driven_by, self.backend = "cpu", self
 
     def facts(self) -> DeviceFacts:
         return DeviceFacts(self.driven_by, 0, "a back end that refuses", uuid="")

@@ -26,8 +26,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def begin(backend: CpuBackend) -> Rotations:
     job: Any = SimpleNamespace(measure=MeasureConfig(settle_seconds=SETTLE_S), methods={Measure.COLD: "a method"})
-    session: Any = None
-    return Rotations(backend, session, job, session, session)
+    session: Any = SimpleNamespace(backend=backend)
+    none: Any = None
+    return Rotations(none, job, session, none)
 
 
 def settles(rotations: Rotations) -> bool:

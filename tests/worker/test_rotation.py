@@ -23,7 +23,7 @@ from cuprof.families import Point
 from cuprof.families.origin import Folder
 from cuprof.worker import executions
 from cuprof.worker.executions import WANTED
-from cuprof.worker.job import JobRun
+from cuprof.worker.job import Held, JobRun
 from cuprof.worker.messages import Job, JobTrial
 from cuprof.worker.problem import COMPARED_SETS, Problem
 from cuprof.worker.protection import LATE
@@ -180,7 +180,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Outcome]]:
         methods = dict.fromkeys(measures, "m" * 16)
         job = Job(Folder(Path()), "cpu", Point(n=N), trials, 3, settings, methods)
         names, page = list(makes), Page()
-        run = JobRun(CpuBackend(1), Problem.make(family, job), job, page)  # type: ignore[arg-type]
+        run = JobRun(CpuBackend(1), Problem.make(family, job), job, page, Held())  # type: ignore[arg-type]
         return {names[finished.index]: finished.outcome for finished in run.run()}
 
     return run_job
