@@ -16,7 +16,7 @@ from cuprof.core.records import OF_FAMILY, Outcome, State
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
-from cuprof.worker.status_page import PHASE_TEXT, Phase, Status
+from cuprof.worker.status_page import Phase, Status
 
 MOST_IDLE_TURNS = 2
 """After this many turns in a row without an answer, run each remaining trial in a worker of its own."""
@@ -154,7 +154,7 @@ class Measurement:
         self.workers.drop_worker()
         if not (self.spec.runs_in_process and self._suspect(status)):
             limit_s = _limit_of(status.phase, self.workers.limits)
-            message = f"stopped after {limit_s:g} s while {PHASE_TEXT[status.phase]}"
+            message = f"stopped after {limit_s:g} s while {status.phase.text}"
             blamed = self._blame(status)
             yield from _fail_all(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
 
@@ -165,7 +165,7 @@ class Measurement:
             self._kills += 1
             self._suspects += [self._left[status.index]] if status.index in self._left else []
         elif not self._suspect(status):
-            message = f"{death.cause} while {PHASE_TEXT[status.phase]}"
+            message = f"{death.cause} while {status.phase.text}"
             blamed = self._blame(status)
             yield from _fail_all(blamed, State.CRASHED, message, death.log, status.phase.name.lower())
 

@@ -38,7 +38,7 @@ from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Job, WorkerSettings
 from cuprof.worker.problem import Problem
-from cuprof.worker.status_page import PHASE_TEXT, Phase
+from cuprof.worker.status_page import Phase
 
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
@@ -153,9 +153,9 @@ class Referee:
             state = State(error.refusal.state)
             return self._end(state, one_line(error.refusal.message), error.refusal.log)
         except LateError as error:
-            return self._end(State.TIMED_OUT, f"{error} while {PHASE_TEXT[self.phase]}")
+            return self._end(State.TIMED_OUT, f"{error} while {self.phase.text}")
         except (LostError, msgspec.MsgspecError) as error:
-            return self._end(State.CRASHED, f"{error} while {PHASE_TEXT[self.phase]}", self.suspect.log_tail())
+            return self._end(State.CRASHED, f"{error} while {self.phase.text}", self.suspect.log_tail())
         except FoundError as error:
             if error.state is State.WRONG_RESULT:
                 self.check = error.check or Check(False, math.inf, math.inf, math.inf, str(error))

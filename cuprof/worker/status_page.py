@@ -13,32 +13,30 @@ import time
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import Self
 
 LAYOUT = struct.Struct("<qqqq")
 NO_TRIAL = -1
 
 
 class Phase(IntEnum):
-    """The phase that a trial is in."""
+    """The phase that a trial is in, and what that is in messages."""
 
-    IDLE = 0
-    START = 1
-    INPUTS = 2
-    BUILD = 3
-    CHECK = 4
-    TIME = 5
-    CALIBRATE = 6
+    text: str
 
+    def __new__(cls, number: int, text: str = "") -> Self:
+        """Return a phase that is known by its number."""
+        phase = int.__new__(cls, number)
+        phase._value_, phase.text = number, text
+        return phase
 
-PHASE_TEXT = {
-    Phase.IDLE: "idling",
-    Phase.START: "starting",
-    Phase.INPUTS: "making inputs and reference",
-    Phase.BUILD: "building",
-    Phase.CHECK: "checking",
-    Phase.TIME: "timing",
-    Phase.CALIBRATE: "measuring the device",
-}
+    IDLE = 0, "idling"
+    START = 1, "starting"
+    INPUTS = 2, "making inputs and reference"
+    BUILD = 3, "building"
+    CHECK = 4, "checking"
+    TIME = 5, "timing"
+    CALIBRATE = 6, "measuring the device"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from cuprof.worker import status_page
-from cuprof.worker.status_page import NO_TRIAL, PHASE_TEXT, Phase, Status, StatusPage
+from cuprof.worker.status_page import NO_TRIAL, Phase, Status, StatusPage
 
 WRITER = """
 import sys
@@ -43,7 +43,7 @@ def test_every_phase_is_read_as_written_and_has_words(tmp_path: Path, phase: Pha
     status = read.read()
     assert (status.index, status.phase) == (3, phase)
     assert before <= status.since_ns <= time.monotonic_ns()
-    assert PHASE_TEXT[phase].endswith("ing") or " " in PHASE_TEXT[phase]
+    assert phase.text.endswith("ing") or " " in phase.text
     written.close()
     read.close()
 

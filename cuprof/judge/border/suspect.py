@@ -150,11 +150,8 @@ class Suspect:
     def send(self, ask: bytes, count: int = 0) -> None:
         """Send a request; the pipe is empty, so it takes one at once."""
         if select.select([self._pipe], [], [], 0)[0]:
-            raise (
-                self._lost()
-                if self._process.poll() is not None
-                else LostError("its process answered before it was asked")
-            )
+            is_running = self._process.poll() is None
+            raise LostError("its process answered before it was asked") if is_running else self._lost()
         try:
             self._pipe.sendall(REQUEST.pack(ask, count))
         except BlockingIOError:
