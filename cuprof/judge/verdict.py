@@ -35,11 +35,6 @@ class Leg:
     trials: pd.DataFrame
     samples: Samples
 
-    @property
-    def side(self) -> Side:
-        """Return the leg as a side of a comparison."""
-        return Side("", "variant", "", self.trials, Source(self.samples))
-
     def timed(self) -> Iterator[tuple[Any, Samples]]:
         """Yield each timed row with its samples."""
         for row in each(self.trials[self.trials["measure"] != ""]):
@@ -91,12 +86,12 @@ class Legs:
     def controls(self) -> Iterator[tuple[Side, Side, pd.DataFrame]]:
         """Yield pairs of legs with the rows of the same trials, each leg once: nothing has changed between them."""
         for one, other in zip(self.legs[::2], self.legs[1::2], strict=False):
-            sides = one.side, other.side
-            bases, news = (side.trials.drop_duplicates("trial").set_index("trial").rename_axis(None) for side in sides)
-            pairs = bases.reset_index(names="base").merge(news.reset_index(names="new"), on="identity")
-            rows = self.share(pair_up(Matching(pairs.assign(choices=1, group=0), bases, news, (), ())), *sides)
+            base, new = (Side("", "variant", "", leg.trials, Source(leg.samples)) for leg in (one, other))
+            pairs = base.once.reset_index(names="base").merge(new.once.reset_index(names="new"), on="identity")
+            matching = Matching(pairs.assign(choices=1, group=0), base.once, new.once, (), ())
+            rows = self.share(pair_up(matching), base, new)
             if len(rows):
-                yield *sides, rows
+                yield base, new, rows
 
     def share(self, matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
         """Return the rows of both sides' times, with the noise of their clock."""
