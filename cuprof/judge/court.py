@@ -272,8 +272,8 @@ class _Trial:
             alone = course.ahead.await_ready()
             place = next((place for place, one in enumerate(left) if one is alone), 0)
             contender = left.pop(place)
-            if left:
-                self._prestart(course, left[0])
+            if left and is_apart(left[0]) and not course.ahead.waiting:  # on the host it would take part in these times
+                prestart(sandbox=self._confine(left[0]))
             sweep_id, ends = course.run(contender, alone=alone is not None)
             legs[contender].read(course.store, sweep_id)
             if ends:
@@ -296,11 +296,6 @@ class _Trial:
             evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
         return {device: noise.text for device, noise in compared.noises.items()}, judged
-
-    def _prestart(self, course: Course, contender: Contender) -> None:
-        """Start the process of the leg that comes next; on the host it would take part in the times of this one."""
-        if is_apart(contender) and not course.ahead.waiting:
-            prestart(sandbox=self._confine(contender))
 
     def _confine(self, contender: Contender) -> Sandbox | None:
         """Return the sandbox of a leg; a kernel of the family's own needs none."""
