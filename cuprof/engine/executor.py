@@ -14,8 +14,7 @@ from cuprof.core.records import DeviceFacts, Devices, Outcome, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.engine.workers import Workers
-from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Build, Built, Job, Open, Prepare, WorkerSettings
+from cuprof.worker.messages import Build, Built, Job, Open, Prepare
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
@@ -54,24 +53,12 @@ class Result:
 class Executor(Workers):
     """Run batches, one after another; a sweep has an executor for each GPU that takes part.
 
-    Args:
-        devices: back end → the device that the worker opens, or why there is none; filled when the sweep is planned.
-
     Attributes:
         number: its key in the store, for claiming trials; 0 if no other process may run them, or its device has failed.
         doing: its current work, as text for the user.
     """
 
-    def __init__(
-        self,
-        settings: WorkerSettings,
-        limits: LimitsConfig,
-        sandbox: Sandbox | None = None,
-        devices: Devices | None = None,
-    ) -> None:
-        super().__init__(settings, limits, sandbox)
-        self.devices = devices or {}
-        self.doing, self.number = "", 0
+    doing, number = "", 0
 
     def run(self, batch: Batch) -> Iterator[Result]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from cuprof.config.model import LimitsConfig
-from cuprof.core.records import Outcome
+from cuprof.core.records import DeviceFacts, Outcome, Unavailable
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Built, JobTrial, WorkerSettings
@@ -24,6 +24,7 @@ class Workers:
         settings: which devices the workers open.
         limits: how long one step of a trial may take.
         sandbox: the workers' sandbox; None for the user's own code.
+        devices: back end → the device that the workers open, or why there is none; filled when a sweep is planned.
 
     Attributes:
         watch: called with the current trial and phase at every change.
@@ -34,8 +35,15 @@ class Workers:
         building, built: identities of the trials whose programs the workers compile, and of those compiled or refused.
     """
 
-    def __init__(self, settings: WorkerSettings, limits: LimitsConfig, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        limits: LimitsConfig,
+        sandbox: Sandbox | None = None,
+        devices: Mapping[str, DeviceFacts | Unavailable] | None = None,
+    ) -> None:
         self.settings, self.limits, self.sandbox = settings, limits, sandbox
+        self.devices = devices or {}
         self.be_unwatched()
         self.is_used = self.is_unavailable = False
         self.building, self.built = set[str](), set[str]()
