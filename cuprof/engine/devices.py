@@ -92,13 +92,13 @@ def describe_all(config: SweepConfig, executors: Sequence[Executor], backends: t
     if len(executors) == 1:
         executors[0].devices = find_devices(config, executors[0], backends)
         return
-    begun = [executor.worker.pid for executor in executors]
+    begun = [executor.worker for executor in executors]
     with ThreadPoolExecutor(len(executors)) as pool:
         found = pool.map(lambda executor: find_devices(config, executor, backends), executors)
         for executor, devices in zip(executors, found, strict=True):
             executor.devices = devices
-    for executor, pid in zip(executors, begun, strict=True):
-        if executor.worker.pid != pid:  # Linux ends a worker with the thread that started it
+    for executor, worker in zip(executors, begun, strict=True):
+        if executor.worker is not worker:  # Linux ends a worker with the thread that started it
             executor.drop_worker()
 
 

@@ -41,11 +41,6 @@ class Launched:
     folder: ScratchFolder
     sandbox: Sandbox | None = None
 
-    @property
-    def pid(self) -> int:
-        """Return the process id of the worker's guardian, which ends with it."""
-        return self.process.pid
-
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
         with shielded():

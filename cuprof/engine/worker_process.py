@@ -39,7 +39,7 @@ class WorkerDiedError(WorkerError):
 
 
 class WorkerProcess(Launched):
-    """One worker that is spoken to; use as a context manager."""
+    """One worker that is spoken to."""
 
     def __init__(self, settings: WorkerSettings, sandbox: Sandbox | None = None) -> None:
         super().__init__(**vars(take(sandbox)))
@@ -49,12 +49,6 @@ class WorkerProcess(Launched):
         except WorkerDiedError:
             self.discard()
             raise
-
-    def __enter__(self) -> WorkerProcess:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.discard()
 
     def ask(self, question: Describe | Calibrate | Probe, *kinds: type, limit_s: float = START_LIMIT_S) -> Any:
         """Ask something, and return the answer, of one of these kinds.
@@ -70,7 +64,9 @@ class WorkerProcess(Launched):
             waited += POLL_S
             if waited > limit_s:
                 self.kill()
-                raise WorkerError(f"the worker gave no answer in {limit_s:g} s; its log ends: {self.log_tail()}")
+                raise WorkerError(
+                    f"the worker gave no answer in {limit_s:g} s; its log ends: {read_end(self.log_path)}"
+                )
         raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
 
     def send(self, message: object) -> None:
@@ -101,14 +97,10 @@ class WorkerProcess(Launched):
             except NonsenseError:
                 status = self.page.read()
                 self.kill()
-                raise WorkerDiedError("nonsense in the worker's pipe", status, self.log_tail()) from None
+                raise WorkerDiedError("nonsense in the worker's pipe", status, read_end(self.log_path)) from None
             if ended:
                 raise self._died()
             yield message
-
-    def log_tail(self) -> str:
-        """Return the end of the worker's output."""
-        return read_end(self.log_path)
 
     def _died(self) -> WorkerDiedError:
         status = self.page.read()  # at once: a worker that merely lost its pipe goes on with other trials
@@ -118,4 +110,4 @@ class WorkerProcess(Launched):
                 self.kill()
             time.sleep(SHORT_POLL_S)
         cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkerDiedError(cause, status, self.log_tail())
+        return WorkerDiedError(cause, status, read_end(self.log_path))

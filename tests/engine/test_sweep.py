@@ -354,7 +354,7 @@ def test_a_worker_ends_when_its_engine_does_and_leaves_no_files(tmp_path: Path, 
     config = bench.config()
     with Executor(WorkerSettings(), config.limits) as executor:
         executor.worker.ask(Describe("cpu"), DeviceFacts)
-        process, folder = psutil.Process(executor.worker.pid), Path(executor.worker.folder.path)
+        process, folder = psutil.Process(executor.worker.process.pid), Path(executor.worker.folder.path)
         assert process.is_running()
         assert folder.exists()
     assert not process.is_running()

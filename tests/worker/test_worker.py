@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,9 +35,18 @@ QUICK = MeasureConfig(
 )
 
 
+@contextmanager
+def begin() -> Iterator[WorkerProcess]:
+    started = WorkerProcess(WorkerSettings({"cpu": 1}))
+    try:
+        yield started
+    finally:
+        started.discard()
+
+
 @pytest.fixture
 def worker() -> Iterator[WorkerProcess]:
-    with WorkerProcess(WorkerSettings({"cpu": 1})) as started:
+    with begin() as started:
         yield started
 
 
@@ -154,7 +164,7 @@ def test_nothing_can_be_sent_to_a_dead_worker(worker: WorkerProcess) -> None:
 
 def test_closing_leaves_no_process_and_no_file() -> None:
     worker = WorkerProcess(WorkerSettings())
-    process, folder = psutil.Process(worker.pid), Path(worker.folder.path)
+    process, folder = psutil.Process(worker.process.pid), Path(worker.folder.path)
     worker.ask(Describe("cpu"), DeviceFacts)
     worker.discard()
     assert not process.is_running()
@@ -170,7 +180,7 @@ def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> 
 @pytest.mark.own_workers
 def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     folder = FAULTY.parent / "restless"
-    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+    with begin() as worker:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker.folder.path
         give_up = time.monotonic() + 30  # a grandchild may not have begun when its parent's answer comes
@@ -184,10 +194,10 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
 @pytest.mark.own_workers
 def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     folder = FAULTY.parent / "restless"
-    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+    with begin() as worker:
         do(worker, make_job("leaves_daemons", folder=folder))
         files = worker.folder.path
-        os.kill(worker.pid, signal.SIGKILL)
+        os.kill(worker.process.pid, signal.SIGKILL)
     give_up = time.monotonic() + 30
     while (left := running_with(files)) and time.monotonic() < give_up:
         time.sleep(0.02)
@@ -199,7 +209,7 @@ def test_files_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     for name in ("random", "types", "numpy", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('a stranger')\n")
-    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+    with begin() as worker:
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
 
@@ -215,7 +225,7 @@ def test_who_is_idle_imports_what_the_next_job_may_need(tmp_path: Path, monkeypa
         time.sleep(0.05)
     assert seen.exists()
     monkeypatch.setattr(worker_process, "take", lambda sandbox: idle)
-    with WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+    with begin() as worker:
         assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
 
@@ -224,7 +234,7 @@ def test_a_worker_that_cannot_even_start_says_why(tmp_path: Path, monkeypatch: p
     (tmp_path / "msgspec.py").write_text("raise RuntimeError('a broken installation')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     why = r"the worker process died \(exit code 1: RuntimeError: a broken installation\)"
-    with pytest.raises(WorkerDiedError, match=why), WorkerProcess(WorkerSettings({"cpu": 1})) as worker:
+    with pytest.raises(WorkerDiedError, match=why), begin() as worker:
         worker.ask(Describe("cpu"), DeviceFacts)
 
 
@@ -239,7 +249,7 @@ def test_a_page_that_was_written_over_or_cut_off_says_nothing(worker: WorkerProc
 
 def test_an_interrupt_is_the_engines_business(worker: WorkerProcess) -> None:
     worker.ask(Describe("cpu"), DeviceFacts)
-    os.kill(worker.pid, signal.SIGINT)
+    os.kill(worker.process.pid, signal.SIGINT)
     assert do(worker, make_job("sound_first"))[0] == {"sound_first": State.OK}
 
 
