@@ -22,9 +22,9 @@ from benchmarks.aa_ab import RESOLUTION_NS, cold_timing
 from benchmarks.gpu import require_gpu
 from benchmarks.space import PROJECT
 from benchmarks.table import make_parser, report, start
-from cuprof.config.model import LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
+from cuprof.config.model import CheckConfig, LimitsConfig, MeasureConfig, SearchConfig, SweepConfig
 from cuprof.core.project import Project
-from cuprof.core.records import Measure, Trial
+from cuprof.core.records import Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.final import Final
 from cuprof.engine.planning import Prepared, prepare
@@ -81,14 +81,14 @@ class Ring:
         """Return the time of the best in ns, measured more precisely than in a duel."""
         prepared = self.prepare([LEAST_SPIN_NS])
         careful = replace(self.config.measure, target=0.001, min_samples=400, max_samples=4000)
-        job = Final(prepared, prepared.plan.trials, Measure.COLD, SEED).next_job()
+        job = Final(prepared, prepared.plan.trials).next_job()
         (outcome,) = self.executor.measure(replace(job, measure=careful))
         return cold_timing(outcome).summary.median_ns
 
     def fight(self, prepared: Prepared, candidates: Sequence[Trial], allowed_s: float) -> DuelResult:
         """Run one duel."""
         began = time.perf_counter()
-        duel = Final(prepared, tuple(candidates), Measure.COLD, SEED, allowed_s=allowed_s)
+        duel = Final(prepared, tuple(candidates), allowed_s=allowed_s)
         medians_ns: dict[str, float] = {}
         while not duel.is_over:
             job = duel.next_job()
@@ -166,6 +166,7 @@ def measure(
         variants=(VARIANT,),
         problem={"steps": (steps,)},
         measure=MeasureConfig(modes=("cold",), settle_seconds=SETTLE_S),
+        check=CheckConfig(SEED),
         search=SearchConfig(name="random"),
     )
     with Executor(WorkerSettings(), LimitsConfig()) as executor:

@@ -61,8 +61,6 @@ class Final:
 
     Args:
         candidates: of one problem and back end.
-        measure: the one that counts.
-        seed: of the inputs.
         clock: seconds.
         allowed_s: approximate limit for all looks together; a started look is finished.
         values: the known objective of each candidate, the best first; see `_leave_out`.
@@ -80,14 +78,13 @@ class Final:
 
     prepared: Prepared
     candidates: tuple[Trial, ...]
-    measure: Measure
-    seed: int
     clock: Callable[[], float] = time.monotonic
     allowed_s: float = math.inf
     values: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         self.problem, self.settings = self.candidates[0].problem, self.prepared.config.search
+        self.measure = self.prepared.config.measure.modes[0]
         self._began: float | None = None
         self.left = {trial.identity: trial for trial in self.candidates}
         self.looks = self.beaten = self.failed = self.left_out = 0
@@ -125,7 +122,7 @@ class Final:
             energy="energy" in self.settings.factors,
         )
         trials = list(self.left.values())
-        (job,) = list_jobs(self.prepared, trials, self.seed, measure, together=True)
+        (job,) = list_jobs(self.prepared, trials, measure, together=True)
         self.looks += 1
         self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}

@@ -313,9 +313,8 @@ class EachScheduler:
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:
     """Return the scheduler of a sweep's open trials."""
     prepared, executors = recorder.prepared, recorder.executors
-    seed = prepared.draw_seed()
     if prepared.on_each_card:
-        return EachScheduler(list_jobs(prepared, trials, seed), executors)
+        return EachScheduler(list_jobs(prepared, trials), executors)
     if len(executors) > 1:
         # What takes longest does not come last: at the end the others would wait for it.
         weights = Counter[Point]()
@@ -323,5 +322,5 @@ def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:
             weights[trial.problem] += trial.useful_bytes or 1
         trials = sorted(trials, key=lambda trial: -weights[trial.problem])
     claims = recorder if prepared.is_shared else None
-    jobs = list_jobs(prepared, trials, seed)
+    jobs = list_jobs(prepared, trials)
     return GridScheduler(jobs, len(executors), find_references(prepared), executors[0].is_host, claims)

@@ -11,7 +11,7 @@ import numpy as np
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, State, Trial
+from cuprof.core.records import State, Trial
 from cuprof.engine.ladder import OVERHEAD_S, Ladder, list_rungs
 from cuprof.results.earlier import EarlierRun
 from cuprof.worker.method import methods
@@ -33,7 +33,7 @@ def learn_stored(
     Returns:
         How many trials are known, and the seconds that the sweep had taken before an interruption.
     """
-    measure = Measure(config.measure.modes[0])
+    measure = config.measure.modes[0]
     backends = {trial.backend for trial in ladder.trials}
     settings = (*list_rungs(config), replace(config.measure, modes=(measure,)))
     accepted = [{methods(each, backend).get(measure) for backend in backends} for each in settings]

@@ -16,7 +16,6 @@ from cuprof.worker.method import methods
 def list_jobs(
     prepared: Prepared,
     trials: Iterable[Trial],
-    seed: int,
     measure: MeasureConfig | None = None,
     *,
     together: bool = False,
@@ -26,7 +25,6 @@ def list_jobs(
     If the configuration isolates variants, each one that runs its own code in the worker has a job of its own.
 
     Args:
-        seed: of the inputs.
         measure: how to time them, in place of the configuration's way.
         together: isolate none, so that all can be compared side by side.
     """
@@ -40,7 +38,7 @@ def list_jobs(
             backend=backend,
             problem=problem,
             trials=tuple(map(_job_trial, members)),
-            seed=seed,
+            seed=prepared.seed,
             measure=measure or prepared.config.measure,
             methods=methods(measure, backend) if measure else prepared.methods[backend],
             extension=prepared.extension,

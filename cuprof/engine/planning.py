@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
@@ -64,8 +65,9 @@ class Prepared:
         """Return whether every GPU measures everything, so that cards are compared."""
         return self.config.device.cuda == ("each",) and bool(self.methods)
 
-    def draw_seed(self) -> int:
-        """Return the seed of the inputs: the configured one, or a random one."""
+    @cached_property
+    def seed(self) -> int:
+        """Return the seed of the inputs: the configured one, or a random one that is drawn once."""
         seed = self.config.check.seed
         return secrets.randbits(63) if seed is None else seed
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec, is_host
 from cuprof.core.point import Coordinate
 from cuprof.core.processes import count_cores
-from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.core.records import Outcome, State, Trial
 from cuprof.core.text import count
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
@@ -82,12 +82,12 @@ class SearchScheduler:
     ) -> None:
         self.prepared, self.settings, self.note, self.clock = prepared, prepared.config.search, note, clock
         self.trials, self.counting, self.executors = tuple(trials), counting, executors
-        self.measure = Measure(prepared.config.measure.modes[0])
+        self.measure = prepared.config.measure.modes[0]
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
         self.index = {trial.identity: place for place, trial in enumerate(trials)}
         stored = [run.identity for run in earlier if run.state is State.OK]
         self._counted = dict(counting.read(stored)) if counting else {}
-        self.seed, self._rungs = prepared.draw_seed(), list_rungs(prepared.config)
+        self._rungs = list_rungs(prepared.config)
         hints, told = find_hints(earlier, self.trials, self._value_of_run)
         seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         if told:
@@ -232,7 +232,7 @@ class SearchScheduler:
 
     def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
         """Return the jobs that rate these trials on a rung."""
-        jobs = list_jobs(self.prepared, (self.trials[index] for index in indices), self.seed, self._rungs[rung])
+        jobs = list_jobs(self.prepared, (self.trials[index] for index in indices), self._rungs[rung])
         # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
         stays = self.counting is None
         return [replace(job, is_block=stays and not executor.is_host(job.backend)) for job in jobs]
@@ -273,7 +273,7 @@ class SearchScheduler:
                 self.note(f"search: {problem.label}: {said if known_of[problem] else none}")
                 continue
             rated, trials = [values[index] for index in chosen], tuple(self.trials[index] for index in chosen)
-            finals.append(Final(self.prepared, trials, self.measure, self.seed, self.clock, values=rated))
+            finals.append(Final(self.prepared, trials, self.clock, values=rated))
         return finals
 
     def _ask_final(self, executor: Executor) -> Batch | None:
@@ -333,7 +333,7 @@ def open_search(recorder: Recorder, collectors: ExitStack, locks: DeviceLocks) -
     note(f"a search among {count(len(every), 'trial')}")
     recorder.take_over()
     trials = [trial for trial in every if not trial.unavailable and trial.identity not in recorder.concluded]
-    measure = Measure(config.measure.modes[0])
+    measure = config.measure.modes[0]
     check_trials(trials, measure, config.search)
     with store.snapshot() as connection:
         earlier = list_earlier(connection, prepared.family.name, measure, {trial.variant for trial in trials})

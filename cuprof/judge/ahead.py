@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
-from secrets import randbits
 
 from cuprof.backends.buffers import available_bytes
 from cuprof.backends.registry import is_host
@@ -89,10 +88,8 @@ class Ahead:
         selection = Selection(tuple(dict.fromkeys(trial.variant for trial in contender.trials)))
         plan = Plan(selection, contender.trials)
         by_measure = methods(self.config.measure, backend, over_border=over_border)
-        check = self.config.check
-        check = replace(check, seed=randbits(63)) if check.seed is None else check
         return Prepared(
-            config=replace(self.config, check=check, variants=selection.variants, baseline="", purpose=PURPOSE),
+            config=replace(self.config, variants=selection.variants, baseline="", purpose=PURPOSE),
             family=family,
             plan=plan,
             devices=self.devices,
@@ -125,7 +122,7 @@ class Ahead:
         for contender in mine[:count]:
             leg = Leg(contender, self.make_sweep(contender), self.make_executor(contender))
             self.waiting.append(leg)
-            leg.executor.prepare(list_jobs(leg.sweep, contender.trials, leg.sweep.draw_seed())[0])
+            leg.executor.prepare(list_jobs(leg.sweep, contender.trials)[0])
         while self.idle:  # there is no memory for so many
             self.idle.pop().retire_worker()
 

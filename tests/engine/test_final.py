@@ -35,7 +35,7 @@ def test_a_duel_has_its_part_of_the_budget_but_no_more_than_it_takes(settings: d
 
 def fight_with_two_speeds(bench: SearchBench, allowed_s: float, stopped_by: str) -> tuple[Final, int]:
     """Return a duel that no number of samples decides, of looks of 3.6 s, and how many it had."""
-    duel = Final(bench.prepared, bench.trials[:3], COLD, 1, lambda: bench.now_s, allowed_s)
+    duel = Final(bench.prepared, bench.trials[:3], lambda: bench.now_s, allowed_s)
     count = 0
     while not duel.is_over:
         job = duel.next_job()
@@ -85,7 +85,7 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 ) -> None:
     bench = SearchBench(budget="10s")
     trials = bench.trials[: len(known_s) or 10]
-    duel = Final(bench.prepared, trials, COLD, 1, lambda: bench.now_s, allowed_s, values=known_s)
+    duel = Final(bench.prepared, trials, lambda: bench.now_s, allowed_s, values=known_s)
     job = duel.next_job()
     assert [trial.identity for trial in job.trials] == [trial.identity for trial in trials[:compared]]
     assert job.measure.patience_seconds * compared <= 2 * max(allowed_s, 0.05 * 4 * compared)
@@ -100,7 +100,7 @@ def test_what_no_look_has_time_for_has_no_part_in_a_duel_and_that_is_said(
 def test_who_fails_in_a_duel_is_told_and_whom_it_has_beaten_is_not_beaten_by_others(fails: int) -> None:
     """Three that nothing tells apart and one that takes twice as long; in the second look one of the three fails."""
     bench = SearchBench(budget="10s")
-    duel = Final(bench.prepared, bench.trials[:4], COLD, 1)
+    duel = Final(bench.prepared, bench.trials[:4])
     places = {trial.identity: place for place, trial in enumerate(bench.trials[:4])}
     while not duel.is_over:
         job = duel.next_job()
@@ -142,7 +142,7 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
                 strict=True,
             )
         )
-        duel = Final(bench.prepared, bench.trials[:5], COLD, 1)
+        duel = Final(bench.prepared, bench.trials[:5])
         while not duel.is_over:
             job = duel.next_job()
             count = min(job.measure.max_samples, int((1.25 * 1.96 * NOISE / job.measure.target) ** 2))

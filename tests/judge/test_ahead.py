@@ -103,7 +103,7 @@ def test_the_next_legs_are_prepared_together_and_again_when_they_are_used_up(ben
             assert ahead.await_ready() is None
     assert bench.steps == [], "a worker that has been used stays idle: to end it would disturb the next one"
     assert len({id(executor) for executor in taken}) == 3
-    assert len({leg.sweep.draw_seed() for leg in ahead.waiting}) == len(ahead.waiting)
+    assert len({leg.sweep.seed for leg in ahead.waiting}) == len(ahead.waiting)
     ahead.begin(left)
     assert ahead.await_ready() is None
     assert bench.steps == [
