@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from cuprof.cli.output import print_message
+from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import Project, bundled, checkout
 from cuprof.core.text import quote_path
@@ -33,8 +34,6 @@ _FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
 
 def find_meant(word: str) -> str:
     """Return the setting that an option or a bare word stands for, such as measure=quick for --quick, or ""."""
-    from cuprof.config.overrides import GROUPS
-
     key, equals, value = word.lstrip("-").replace("-", "_").partition("=")
     if key in MEANT:
         return MEANT[key].format(value if equals else "…" if MEANT[key].startswith(("variants", "store")) else key)

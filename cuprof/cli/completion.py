@@ -20,6 +20,8 @@ from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import find_project
 from cuprof.families.origin import list_families
+from cuprof.interop.origins import find_origin
+from cuprof.results.queries import list_queries
 
 _OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
 _CHOICE = re.compile(r"(?:experiment|family)=.+")
@@ -49,8 +51,6 @@ def main(argv: Sequence[str]) -> int:
 def _words(command: str) -> Iterator[str]:
     """Yield what may follow a command that is no Hydra application."""
     if command == "query":
-        from cuprof.results.queries import list_queries
-
         yield from list_queries()
     if command in ("judge", "check", "best", "portfolio"):
         yield from list_families(find_project().folders("kernels"))
@@ -66,8 +66,6 @@ def _of_family(before: Sequence[str]) -> dict[str, Iterable[object]]:
 
     Where any number is allowed, the values are those of the experiment.
     """
-    from cuprof.interop.origins import find_origin
-
     project = find_project()
     try:
         config = compose([text for text in before if _CHOICE.fullmatch(text)], project)

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from cuprof.backends.cpu.processor import cpu_name
 from cuprof.backends.cuda.presence import Driver, find_driver
 from cuprof.backends.opencl.presence import OPENCL_VENDORS, has_nvidia_icd, list_platforms
+from cuprof.builds.nvrtc import nvrtc_version
 from cuprof.core.errors import CuprofError, EmptyStoreError
 from cuprof.core.processes import count_cores
 from cuprof.core.project import Project, checkout, find_existing
+from cuprof.engine.device_lock import list_folders
 from cuprof.families.toolchain import COMPILERS, REMEDIES, find_headers, get_compiler
 from cuprof.ncu import TITLE
 from cuprof.ncu.executable import get_executable
@@ -61,11 +66,6 @@ class Diagnosis:
 
 def examine(project: Project, store: str = "") -> Iterator[Diagnosis]:
     """Yield every diagnosis about this machine and project; `store` names another database than the project's."""
-    from packaging.utils import canonicalize_name
-
-    from cuprof.builds.nvrtc import nvrtc_version
-    from cuprof.engine.device_lock import list_folders
-
     installed: dict[str, str] = {
         canonicalize_name(each.metadata["Name"]): each.version for each in importlib.metadata.distributions()
     }
@@ -111,9 +111,6 @@ def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, st
         requirements: as in a package's metadata ("numpy>=2.0").
         installed: normalised distribution name → version.
     """
-    from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
-
     for requirement in (Requirement(text) for text in requirements if "extra ==" not in text):
         version = installed.get(canonicalize_name(requirement.name), "")
         if requirement.specifier.contains(version or "0", prereleases=True):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from cuprof.cli.arguments import CommandParser, reading
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import SelectionError
+from cuprof.core.project import Project, find_project
 from cuprof.core.text import fold
 
 if TYPE_CHECKING:
-    from cuprof.core.project import Project
     from cuprof.results.named_trials import NamedTrial
 
 DESCRIPTION = """\
@@ -54,7 +54,6 @@ what.add_argument("--sass", action="store_true", help="compare the machine code"
 def main(argv: Sequence[str]) -> int:
     """Print the differences; return 0 whether there are any or none."""
     arguments = PARSER.parse_intermixed_args(argv)
-    from cuprof.core.project import find_project
     from cuprof.results.named_trials import find_trials
 
     with reading(arguments.store) as connection:

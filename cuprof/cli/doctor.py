@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof import __version__
+from cuprof.backends.cuda.presence import find_driver
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.diagnosis import GOOD, MISSING, OPTIONAL, WARNING, Diagnosis, Health, examine, examine_database
 from cuprof.cli.output import Line, Part, Table, emit, print_message
@@ -71,8 +72,6 @@ def _parts(found: Sequence[Diagnosis]) -> Iterator[Part]:
 
 def describe_node(url: str) -> dict[str, Any]:
     """Return this process's folder, software, GPUs, database and clock, as plain data."""
-    from cuprof.backends.cuda.presence import find_driver
-
     visible, driver = os.environ.get("CUDA_VISIBLE_DEVICES"), find_driver()
     gpus = [gpu.name for gpu in driver.gpus] if driver else []
     return {

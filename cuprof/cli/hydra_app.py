@@ -19,6 +19,7 @@ from cuprof.cli.output import print_error, print_message
 from cuprof.core.errors import ConfigError
 from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
+from cuprof.engine.launch import prestart, prestart_for_next_job
 
 if TYPE_CHECKING:
     from cuprof.cli.launching import Show
@@ -140,8 +141,6 @@ def _run_jobs(jobs: Mapping[str, SweepConfig], task: Task, project: Project) -> 
     for number, (settings, config) in enumerate(jobs.items()):
         print_message(f"job {number}: {settings or 'as configured'}")
         if number + 1 < len(jobs):
-            from cuprof.engine.launch import prestart_for_next_job
-
             prestart_for_next_job(SLOW_IMPORTS if "cuda" in config.device.backends else ())
         try:
             codes.append(task(config, project))
@@ -157,8 +156,6 @@ def _prestart_worker(argv: Sequence[str]) -> None:
     """
     launches = any(argument.startswith("launch=") and argument != "launch=local" for argument in argv)
     if not launches and not any(argument.startswith("-") and not argument.startswith("--store") for argument in argv):
-        from cuprof.engine.launch import prestart
-
         named = [argument.partition("=")[2] for argument in argv if argument.startswith("device.cuda=")]
         modules = ("cupy",) if NVIDIA.exists() and "device=cpu" not in argv else ()
         prestart(len(named[-1].split(",")) if named else 1, modules)

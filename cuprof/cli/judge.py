@@ -14,9 +14,9 @@ from cuprof.cli.arguments import CommandParser, add_rule, number
 from cuprof.cli.labels import format_counter, format_time
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import UsageError
+from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
-    from cuprof.core.project import Project
     from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.report import Candidate, Report
@@ -113,7 +113,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
-    from cuprof.core.project import find_project
     from cuprof.core.scratch import ScratchFolder
     from cuprof.judge.warden import Warden, start_ahead
 

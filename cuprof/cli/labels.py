@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cuprof.core.records import State
-
-if TYPE_CHECKING:
-    from cuprof.report.units import Scale
+from cuprof.report.units import Scale
 
 FAILED_STYLE = "bold red"
 MARKS = {

@@ -11,7 +11,8 @@ from cuprof.cli.arguments import CommandParser
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.labels import format_counter
 from cuprof.cli.output import Line, Part, Table, emit, preview_parts, print_json, print_message, show
-from cuprof.core.project import Project
+from cuprof.core.project import Project, find_project
+from cuprof.ncu.metrics import METRICS, list_matches
 
 if TYPE_CHECKING:
     from cuprof.config.model import SweepConfig
@@ -99,8 +100,6 @@ def task(config: SweepConfig, project: Project) -> int:
 
 def _print_counters(result: ProfilingResult, collector: Collector, output: str) -> None:
     """Print the counters that are stored of these trials, those of earlier collections included."""
-    from cuprof.ncu.metrics import METRICS, list_matches
-
     trials, request = result.trials, collector.setting.request
     values: dict[str, dict[str, float | str | None]] = {trial.identity: {} for trial in trials}
     units: dict[str, str] = {}
@@ -128,8 +127,6 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
 
 def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Mapping[str, str]) -> list[Part]:
     """Return a table with a row a trial and a column a metric, and a legend of the metrics' names and units."""
-    from cuprof.ncu.metrics import METRICS
-
     headings = [f"[{place}]" for place in range(1, len(metrics) + 1)]
     has_notes = any(note for _, _, note in rows)
     cells = [
@@ -150,7 +147,6 @@ main_collect = HydraCommand("ncu-collect", task, HELP, EXAMPLES, is_measuring=Tr
 def main_import(argv: Sequence[str]) -> int:
     """Take in each report, or none where one cannot be read."""
     arguments = IMPORT.parse_args(argv)
-    from cuprof.core.project import find_project
     from cuprof.engine.importing import import_reports
 
     artifacts, said = find_project().artifacts, {"name": arguments.name, "cache_mode": arguments.cache_mode}

@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof.cli.arguments import CommandParser, number
 from cuprof.cli.output import GAP, Line, Part, Table, display_width, show, terminal_width, to_text, total_width
 from cuprof.core.errors import UsageError, suggest
 from cuprof.core.text import count, visible_json
-
-if TYPE_CHECKING:
-    from cuprof.results.rows import Rows
+from cuprof.results import queries
+from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
+from cuprof.results.rows import Rows
 
 TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
 FORMATS = ("table", "csv", "json", "parquet")
@@ -63,14 +63,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
-    from cuprof.results.export import iter_parquet, write_file
-    from cuprof.results.queries import list_queries, read
-
     if not arguments.query:
-        show(Table(("name", "rows"), list(list_queries().items())))
+        show(Table(("name", "rows"), list(queries.list_queries().items())))
         return 0
     url, form, text = arguments.store, arguments.format, " ".join(arguments.query)
-    with _suggesting(url, text), read(url, text, time_limit_s=arguments.time_limit) as rows:
+    with _suggesting(url, text), queries.read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
             write_file(iter_parquet(rows), arguments.output)
         elif arguments.output:
@@ -85,8 +82,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _texts(rows: Rows, form: str) -> Iterable[str]:
-    from cuprof.results.export import iter_csv, iter_json
-
     if form == "table":
         return [to_text(frame_parts(rows.names, rows.columns()), 0)]
     return iter_json(rows) if form == "json" else iter_csv(rows)
@@ -151,16 +146,15 @@ def _suggesting(url: str, text: str) -> Iterator[None]:
     except UsageError as error:
         if not (missing := MISSING.search(str(error))):
             raise
-        from cuprof.results.queries import list_queries, read
         from cuprof.store.tables import METADATA
 
         name = (missing[2] or missing[4]).rpartition(".")[2]
-        views = list_queries()
+        views = queries.list_queries()
         known = {*views, *METADATA.tables}
         if "column" in missing[0]:
             asked, known = known & set(re.findall(r"\w+", text)), set()
             for relation in asked:
-                with suppress(UsageError), read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
+                with suppress(UsageError), queries.read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
                     known |= set(rows.names)
         elif name in views:
             raise UsageError(f"{error}; {name} is a query of its own: cuprof query {name}") from None
