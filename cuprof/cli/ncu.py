@@ -152,6 +152,7 @@ def main_import(argv: Sequence[str]) -> int:
     artifacts, said = find_project().artifacts, {"name": arguments.name, "cache_mode": arguments.cache_mode}
     for result in import_reports(arguments.files, arguments.store, artifacts, **said):
         show(Line(f"{result.path}: {result.describe()}"))
-        for note in result.notes:
-            print_message(f"{result.path}: {note}")
+        for profile in (group.profile for group in result.taken):
+            if profile.message:  # why a trial matched nothing, or that a launch crashed
+                print_message(f"{result.path}: {profile.name}: {profile.message}")
     return 0

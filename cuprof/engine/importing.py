@@ -33,12 +33,6 @@ class ImportResult:
     name: str
     cache_mode: str
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Return notes for the user: trials that matched nothing and why, and launches that crashed."""
-        profiles = (group.profile for group in self.taken)
-        return tuple(f"{profile.name}: {profile.message}" for profile in profiles if profile.message)
-
     def describe(self) -> str:
         """Describe the import in one line."""
         owners = Counter(group.owner for group in self.taken)
