@@ -12,7 +12,6 @@ import numpy as np
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
 from cuprof.core.records import Measure, Outcome, State, Timing, Trial
-from cuprof.engine.jobs import list_jobs
 from cuprof.engine.ladder import sample_longer
 from cuprof.engine.planning import Prepared
 from cuprof.search.standing import LOOKS, Standing, describe_failed, find_differing, look
@@ -122,7 +121,7 @@ class Final:
             energy="energy" in self.settings.factors,
         )
         trials = list(self.left.values())
-        (job,) = list_jobs(self.prepared, trials, measure, together=True)
+        (job,) = self.prepared.list_jobs(trials, measure, together=True)
         self.looks += 1
         self._series, self._hurried = {}, set()
         self._waiting = {trial.identity for trial in trials}

@@ -17,7 +17,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Trial
 from cuprof.engine.dispatcher import Scheduler
 from cuprof.engine.executor import Batch, Executor, Result
-from cuprof.engine.jobs import find_references, job_key, list_jobs
+from cuprof.engine.planning import job_key
 from cuprof.engine.recorder import Recorder
 from cuprof.worker.messages import Job, JobTrial
 
@@ -314,7 +314,7 @@ def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:
     """Return the scheduler of a sweep's open trials."""
     prepared, executors = recorder.prepared, recorder.executors
     if prepared.on_each_card:
-        return EachScheduler(list_jobs(prepared, trials), executors)
+        return EachScheduler(prepared.list_jobs(trials), executors)
     if len(executors) > 1:
         # What takes longest does not come last: at the end the others would wait for it.
         weights = Counter[Point]()
@@ -322,5 +322,5 @@ def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:
             weights[trial.problem] += trial.useful_bytes or 1
         trials = sorted(trials, key=lambda trial: -weights[trial.problem])
     claims = recorder if prepared.is_shared else None
-    jobs = list_jobs(prepared, trials)
-    return GridScheduler(jobs, len(executors), find_references(prepared), executors[0].is_host, claims)
+    jobs = prepared.list_jobs(trials)
+    return GridScheduler(jobs, len(executors), prepared.find_shared(), executors[0].is_host, claims)

@@ -1,9 +1,10 @@
 """Turn a configuration into planned trials: the family, its devices, the methods, and the stored outcome of each
-trial."""
+trial; and trials into the jobs of workers, which say what is measured together."""
 
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,9 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
-from cuprof.config.model import SweepConfig
+from cuprof.config.model import Axes, MeasureConfig, SweepConfig
 from cuprof.core.errors import FamilyError, WorkerError
-from cuprof.core.point import Axes
+from cuprof.core.point import Axes, Point
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, Devices, Measure, State, StoredTrial, Trial, Unavailable
 from cuprof.engine.devices import enroll
@@ -26,7 +27,7 @@ from cuprof.interop.origins import find_origin
 from cuprof.plan import Plan, Selection, plan, plan_hash
 from cuprof.plan.axes import ALL
 from cuprof.plan.selection import read_selection, select_variants
-from cuprof.worker.messages import Load, Probe, Probed
+from cuprof.worker.messages import Job, JobTrial, Load, Probe, Probed
 from cuprof.worker.method import ignored_settings, methods
 
 if TYPE_CHECKING:
@@ -130,6 +131,61 @@ class Prepared:
                     bests[key] = (stored.median_ns, trial)
         chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
         return list(chosen.values())
+
+    def list_jobs(
+        self, trials: Iterable[Trial], measure: MeasureConfig | None = None, *, together: bool = False
+    ) -> list[Job]:
+        """Return a job for each problem and back end, in the order of the trials.
+
+        If the configuration isolates variants, each one that runs its own code in the worker has a job of its own.
+
+        Args:
+            measure: how to time them, in place of the configuration's way.
+            together: isolate none, so that all can be compared side by side.
+        """
+        isolates, family = self.config.limits.isolate and not together, self.family
+        groups: dict[tuple[Point, str, str], list[Trial]] = defaultdict(list)
+        for trial in trials:
+            process = trial.variant if isolates and trial.kind != "kernel" else ""
+            groups[trial.problem, trial.backend, process].append(trial)
+        return [
+            Job(
+                origin=family.origin,
+                backend=backend,
+                problem=problem,
+                trials=tuple(map(_job_trial, members)),
+                seed=self.seed,
+                measure=measure or self.config.measure,
+                methods=methods(measure, backend) if measure else self.methods[backend],
+                extension=self.extension,
+                isolated=bool(process),
+                code=family.code,
+            )
+            for (problem, backend, process), members in groups.items()
+        ]
+
+    def find_shared(self) -> dict[tuple[Point, str], JobTrial]:
+        """Return problem and back end → the trial that blocks share: the baseline's default one, its first, or any."""
+        baseline = self.config.baseline or self.family.get_baseline()
+        usual = Point((each.name, each.default) for each in self.family.variant(baseline).tunables)
+        found: dict[tuple[Point, str], list[Trial]] = defaultdict(list)
+        for trial in self.plan.trials:
+            if trial.unavailable is None and trial.expected != "wrong":
+                found[job_key(trial)].append(trial)
+
+        def rank(trial: Trial) -> tuple[bool, bool]:
+            return trial.variant == baseline, trial.variant == baseline and trial.tunables == usual
+
+        return {key: _job_trial(max(trials, key=rank)) for key, trials in found.items()}
+
+
+def job_key(each: Trial | Job) -> tuple[Point, str]:
+    """Return what trials of one job have in common: problem and back end."""
+    return each.problem, each.backend
+
+
+def _job_trial(trial: Trial) -> JobTrial:
+    return JobTrial(trial.identity, trial.variant, trial.tunables, trial.source_text)
 
 
 def choose_problems(family: Family, config: SweepConfig) -> tuple[Axes, tuple[str, ...]]:

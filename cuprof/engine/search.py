@@ -22,7 +22,6 @@ from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
 from cuprof.engine.history import find_hints, learn_stored
-from cuprof.engine.jobs import list_jobs
 from cuprof.engine.ladder import Ladder, list_rungs
 from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
 from cuprof.engine.observer import Observer
@@ -232,7 +231,7 @@ class SearchScheduler:
 
     def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
         """Return the jobs that rate these trials on a rung."""
-        jobs = list_jobs(self.prepared, (self.trials[index] for index in indices), self._rungs[rung])
+        jobs = self.prepared.list_jobs((self.trials[index] for index in indices), self._rungs[rung])
         # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
         stays = self.counting is None
         return [replace(job, is_block=stays and not executor.is_host(job.backend)) for job in jobs]

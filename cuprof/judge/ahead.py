@@ -21,7 +21,6 @@ from cuprof.core.processes import count_at_once
 from cuprof.core.records import Devices
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Executor
-from cuprof.engine.jobs import list_jobs
 from cuprof.engine.planning import Prepared
 from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.families import Family
@@ -122,7 +121,7 @@ class Ahead:
         for contender in mine[:count]:
             leg = Leg(contender, self.make_sweep(contender), self.make_executor(contender))
             self.waiting.append(leg)
-            leg.executor.prepare(list_jobs(leg.sweep, contender.trials)[0])
+            leg.executor.prepare(leg.sweep.list_jobs(contender.trials)[0])
         while self.idle:  # there is no memory for so many
             self.idle.pop().retire_worker()
 

@@ -26,7 +26,7 @@ from cuprof.core.records import Measure, Outcome, State, Trial
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, GridScheduler
-from cuprof.engine.jobs import find_references
+from cuprof.engine.planning import Prepared
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
 from cuprof.store.stations import Claim
@@ -357,7 +357,7 @@ def test_blocks_share_the_baseline_with_its_defaults_or_what_comes_first() -> No
     def find(*trials: Trial, baseline: str = "") -> str:
         plan = SimpleNamespace(trials=trials)
         prepared = SimpleNamespace(family=family, plan=plan, config=SimpleNamespace(baseline=baseline))
-        (reference,) = find_references(prepared).values()  # type: ignore[arg-type]
+        (reference,) = Prepared.find_shared(prepared).values()  # type: ignore[arg-type]
         return reference.identity
 
     block = Tunable("block", (32, 64, 128), default=64)
