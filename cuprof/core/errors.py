@@ -7,7 +7,7 @@
     │   ├── FamilyError         a family.py that cannot be imported or is not valid
     │   └── ConfigError         configuration that does not compose or validate
     ├── StoreError              the database cannot be opened, read or written (exit code 2)
-    │   ├── EmptyStoreError     it has no tables yet
+    │   ├── EmptyStoreError     there is none, or it has no tables yet
     │   └── UnreachableStoreError   its server does not answer
     ├── MissingDependencyError  an optional package or program is absent; with its install command (exit code 2)
     ├── BuildError              a compiler refused a source; carries the compiler's log
@@ -87,7 +87,7 @@ class UnreachableStoreError(StoreError):
 
 
 class EmptyStoreError(StoreError):
-    """Report a database without tables that was only to be read."""
+    """Report a database that was only to be read, and is not there or has no tables."""
 
 
 class MissingDependencyError(CuprofError):

@@ -14,8 +14,7 @@ from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
 from cuprof.ncu.setting import make_request, settle
-from cuprof.store import Store
-from cuprof.store.connection import database_file, parse_url
+from cuprof.store import Store, StoredTrial
 
 
 @dataclass(frozen=True)
@@ -50,13 +49,11 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
         prepared = prepare(config, project, executors, timed=not profiling)
     trials = prepared.plan.trials
     url = config.store.url or project.database_url
-    file = database_file(parse_url(url))
     known: Mapping[str, StoredTrial] = {}
     profiled: Mapping[str, StoredProfile] = {}
-    if file is None or file.exists():
-        with suppress(EmptyStoreError), Store.open(url, create=False, read_only=True) as store:
-            known = prepared.stored(store)
-            profiled = find_settled(trials, request, store, config.retry) if request else {}
+    with suppress(EmptyStoreError), Store.open(url, create=False, read_only=True) as store:
+        known = prepared.stored(store)
+        profiled = find_settled(trials, request, store, config.retry) if request else {}
     settled = {
         trial.identity: known[trial.identity]
         for trial in trials

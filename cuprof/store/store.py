@@ -268,7 +268,7 @@ def _check_file(url: URL, create: bool) -> None:
     if path is None or path.exists():
         return
     if not create:
-        raise StoreError(f"there is no database {path}; run a sweep first, or name another one with --store")
+        raise EmptyStoreError(f"there is no database {path}; run a sweep first, or name another one with --store")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
