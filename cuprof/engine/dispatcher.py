@@ -14,7 +14,7 @@ from cuprof.engine.calibration import Calibrator
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.workers import StoppedError
+from cuprof.engine.worker_process import StoppedError
 from cuprof.worker.status_page import Phase
 
 Event = tuple[Executor, Result] | Callable[[], object] | BaseException

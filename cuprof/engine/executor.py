@@ -12,8 +12,7 @@ from cuprof.backends.registry import get_spec, is_host
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import DeviceFacts, Devices, Outcome, Unavailable
 from cuprof.engine.measurement import Measurement
-from cuprof.engine.worker_process import WorkerDiedError
-from cuprof.engine.workers import Workers
+from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Build, Built, Job, Open, Prepare
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05

@@ -13,8 +13,7 @@ from dataclasses import replace
 from cuprof.backends.registry import get_spec
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
-from cuprof.engine.worker_process import WorkerDiedError
-from cuprof.engine.workers import Workers
+from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import Phase, Status
 

@@ -15,7 +15,7 @@ from cuprof.engine.dispatcher import Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.engine.observer import Observer
-from cuprof.engine.workers import StoppedError
+from cuprof.engine.worker_process import StoppedError
 from cuprof.worker.messages import Job, WorkerSettings
 from tests.engine.test_grid import make_named
 

@@ -11,7 +11,7 @@ import pytest
 
 from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
-from cuprof.engine import workers as workers_module
+from cuprof.engine import worker_process
 from cuprof.engine.executor import Executor
 from cuprof.engine.measurement import MOST_KILLS
 from cuprof.engine.worker_process import WorkerDiedError
@@ -100,7 +100,7 @@ class Stage:
 def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
     def make(*scripts: list[Any]) -> Stage:
         made = Stage(*scripts)
-        monkeypatch.setattr(workers_module, "WorkerProcess", lambda *_: next(made.begun))
+        monkeypatch.setattr(worker_process, "WorkerProcess", lambda *_: next(made.begun))
         return made
 
     return make
