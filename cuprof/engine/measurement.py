@@ -153,9 +153,7 @@ class Measurement:
         self.workers.drop_worker()
         if not (self.spec.runs_in_process and self._suspect(status)):
             limit_s = _limit_of(status.phase, self.workers.limits)
-            message = f"stopped after {limit_s:g} s while {status.phase.text}"
-            blamed = self._blame(status)
-            yield from _fail_all(blamed, State.TIMED_OUT, message, "", status.phase.name.lower())
+            yield from self._blame(status, State.TIMED_OUT, f"stopped after {limit_s:g} s")
 
     def _bury(self, death: WorkerDiedError) -> Iterator[Outcome]:
         """Yield the outcomes of the trials to blame for the worker's death."""
@@ -164,9 +162,7 @@ class Measurement:
             self._kills += 1
             self._suspects += [self._left[status.index]] if status.index in self._left else []
         elif not self._suspect(status):
-            message = f"{death.cause} while {status.phase.text}"
-            blamed = self._blame(status)
-            yield from _fail_all(blamed, State.CRASHED, message, death.log, status.phase.name.lower())
+            yield from self._blame(status, State.CRASHED, death.cause, death.log)
 
     def _suspect(self, status: Status) -> bool:
         """Make the trial at which a worker was lost a suspect if others had used its process; return whether it is.
@@ -180,16 +176,18 @@ class Measurement:
         self._suspects.append(trial)
         return True
 
-    def _blame(self, status: Status) -> Iterable[JobTrial]:
-        """Return the trial at which the worker was lost, or all remaining ones if it was lost before the first.
+    def _blame(self, status: Status, state: State, cause: str, log: str = "") -> Iterator[Outcome]:
+        """Yield the outcome of the trial at which the worker was lost, or of all left if it was lost before the first.
 
         No trial is blamed if a worker that had run trials was lost outside any open one, perhaps through an earlier one
         (a corrupt heap, a thread), or if a variant wrote over the status page: a new worker will show.
         """
-        if status.index in self._left:
-            return (self._left[status.index],)
         erased = status.phase not in (Phase.START, Phase.INPUTS) and len(self._left) > 1
-        return () if (self._has_worked and not self._is_alone) or erased else self._left.values()
+        blamed: Iterable[JobTrial] = () if (self._has_worked and not self._is_alone) or erased else self._left.values()
+        if status.index in self._left:
+            blamed = (self._left[status.index],)
+        message = f"{cause} while {status.phase.text}"
+        yield from _fail_all(blamed, state, message, log, status.phase.name.lower())
 
 
 def _limit_of(phase: Phase, limits: LimitsConfig) -> float:
