@@ -13,7 +13,7 @@ from typing import Any
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
-from cuprof.core.records import Measure, State
+from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.core.text import count, summarize
 from cuprof.report.study import Pair, Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
@@ -35,8 +35,6 @@ VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 MOST_SPAN = 1000
 """An interval whose ends are further apart than this factor says nothing about how fast a variant is."""
-UNPLACED = (State.IMPOSSIBLE, State.SKIPPED)
-"""States that are counted below the tables."""
 SIZE = re.compile(r"(?<!exit code )(?<!ended with )(?<!by signal )\b\d[\d.e+-]*")
 """A number in which the messages of one reason may differ; an exit code or a signal is a reason of its own."""
 
@@ -74,7 +72,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
-    placed = study.frame[~study.frame["state"].isin([*UNPLACED])]
+    placed = study.frame[~study.frame["state"].isin([*NOT_RUN])]
     problems = [rows for _, rows in placed.groupby("at", sort=False)]
     chosen = [_choose_shown(rows) for rows in problems]
     every = study.frame.loc[[place for rows in chosen for place in rows.index]]
@@ -277,13 +275,14 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     def names(group: Sequence[StudyTrial]) -> str:
         return list_names(dict.fromkeys(trial.contender for trial in group))
 
-    impossible, skipped = ([trial for trial in trials if trial.state is state] for state in UNPLACED)
+    impossible = [trial for trial in trials if trial.state is State.IMPOSSIBLE]
+    skipped = [trial for trial in trials if trial.state is State.SKIPPED]
     for device, group in grouped(impossible, lambda trial: trial.device).items():
         for number, reason in summarize(trial.message for trial in group):
             yield Line(f"{number} impossible on {device}: {reason}", "dim")
     for message, group in grouped(skipped, lambda trial: trial.message).items():
         yield Line(f"{len(group)} skipped ({names(group)}): {message}", "dim")
-    failed = [trial for trial in trials if trial.state not in (State.OK, *UNPLACED)]
+    failed = [trial for trial in trials if trial.state not in {State.OK, *NOT_RUN}]
     alike = grouped(failed, lambda trial: (trial.state, trial.expected, SIZE.sub("#", trial.message)))
     for (state, expected, _), group in alike.items():
         problems = len({trial.problem for trial in group})

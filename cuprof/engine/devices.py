@@ -68,22 +68,21 @@ def enroll(config: SweepConfig, executors: list[Executor], backends: tuple[str, 
     """
     describe_all(config, executors, backends)
     executors.sort(key=lambda executor: -len(executor.accelerators))  # by their numbers, but for broken ones
-    taken: set[str] = set()
+    first, *others = executors
+    taken = {lock_name(device) for device in first.accelerators}
     notes: list[str] = []
-    first = executors[0]
-    for executor in list(executors):
-        if executor is not first:
-            reasons = [reason for backend in backends if (reason := _withdraw(executor, first, backend, taken))]
-            if not executor.accelerators:
-                executors.remove(executor)
-                executor.drop_worker()
-                if not first.accelerators:
-                    continue  # no part of it runs on a GPU, or the plan reports why there is none
-                note = f"device.cuda={executor.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
-                if config.device.cuda_ordinals:
-                    raise UsageError(f"{note}; leave it out of device.cuda")
-                notes.append(note)
+    for executor in others:
+        reasons = [reason for backend in backends if (reason := _withdraw(executor, first, backend, taken))]
         taken |= {lock_name(device) for device in executor.accelerators}
+        if executor.accelerators:
+            continue
+        executors.remove(executor)
+        executor.drop_worker()
+        if first.accelerators:  # else no part of it runs on a GPU, or the plan reports why there is none
+            note = f"device.cuda={executor.settings.numbers['cuda']} takes no part: {'; '.join(reasons)}"
+            if config.device.cuda_ordinals:
+                raise UsageError(f"{note}; leave it out of device.cuda")
+            notes.append(note)
     return notes
 
 

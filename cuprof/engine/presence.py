@@ -33,19 +33,17 @@ def present(
     def beat() -> None:
         look_at = 0.0
         while not ended.wait(BEAT_S):
+            mine = {one.number: one.doing for one in executors if one.number}
             # The store may be back before the claims end. A request to stop is for the main thread, which ends them.
             with suppress(StoreError, KeyboardInterrupt):
-                store.beat({one.number: one.doing for one in executors if one.number})
-                if share is not None and (began := time.monotonic()) >= look_at:
-                    look(share)
-                    look_at = began + (time.monotonic() - began) / LOOK_SHARE
-
-    def look(share: Share) -> None:
-        mine = {one.number for one in executors}
-        with store.snapshot() as connection:
-            others = [line for key, line in list_at_work(connection, sweep_id).items() if key not in mine]
-            if others:
-                share(*count_done(connection, sweep_id), others)
+                store.beat(mine)
+                if share is None or (began := time.monotonic()) < look_at:
+                    continue
+                with store.snapshot() as connection:
+                    others = [line for key, line in list_at_work(connection, sweep_id).items() if key not in mine]
+                    if others:
+                        share(*count_done(connection, sweep_id), others)
+                look_at = began + (time.monotonic() - began) / LOOK_SHARE
 
     thread, is_reachable = Thread(target=beat, daemon=True), True
     thread.start()
