@@ -1,17 +1,19 @@
-"""Write the results of a sweep, report them, and sum them up at the end."""
+"""Take up a sweep where stored trials leave it; write its results, report them, and sum them up at the end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cuprof.core.project import Project
 from cuprof.core.records import ENERGY_UNAVAILABLE, FAILED, OF_FAMILY, Outcome, State, StoredTrial, Trial
+from cuprof.core.text import count, list_first
 from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared
+from cuprof.results.sessions import compare_sessions
 from cuprof.results.trials import list_ends
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
@@ -61,9 +63,58 @@ class Recorder:
         self._opened = OpenedFiles(project, prepared.family)
         self._claimed: set[str] = set()
         self._elsewhere: set[str] = set()
+        self._again: set[str] = set()
+        """Those that are timed again to see whether stored times hold."""
         self._has_company = False
         self._device_keys: dict[tuple[Executor, str], int | None] = {}
         self._without_energy: set[tuple[str, str]] = set()
+
+    def take_up(self) -> list[Trial]:
+        """Enlist the planned trials, and report those that need no work; return those left to run."""
+        prepared, known = self.prepared, self.prepared.stored(self.store)
+        trials = prepared.plan.trials
+        settled = [trial for trial in trials if prepared.is_settled(trial, known.get(trial.identity), self.sweep_id)]
+        skipped = [  # for the reason that is stored
+            trial
+            for trial in trials
+            if trial.unavailable
+            and (stored := known.get(trial.identity))
+            and (stored.state, stored.message) == (State.SKIPPED, str(trial.unavailable))
+        ]
+        done = {trial.identity for trial in settled}
+        new = [trial for trial in trials if not trial.unavailable and trial.identity not in done]
+        references = prepared.find_references(known, new, self.sweep_id) if settled else []
+        self._again = {trial.identity for trial in references}
+        settled = [trial for trial in settled if trial.identity not in self._again]
+        reused = {trial.identity: known[trial.identity] for trial in (*settled, *skipped)}
+        due = [trial for trial in trials if trial.identity not in reused and not trial.unavailable]
+        self.enlist(trials, reused)
+        self.observer.started(len(trials), {trial.identity for trial in settled})
+        for text in _describe_again(prepared, references, due, known):
+            self.observer.note(text)
+        for trial in settled:
+            self._judge(trial, known[trial.identity].state, known[trial.identity].message)
+            self.stored.add(trial.identity)
+        self.concluded |= self.stored
+        self.take_over()
+        self._skip([trial for trial in trials if trial.unavailable and trial.identity not in self.concluded], reused)
+        return [trial for trial in due if trial.identity not in self.concluded]
+
+    def report_sessions(self) -> None:
+        """Say whether stored times that the sweep takes over still hold, where some trials were timed again."""
+        if not self._again:
+            return
+        with self.store.snapshot() as connection:
+            found = compare_sessions(connection, self.sweep_id)
+        for each in found:
+            tried = f"{count(each.controls, 'trial')} timed again {'differ' if each.controls > 1 else 'differs'} {each}"
+            if each.agrees:
+                self.observer.note(f"times of sweep {each.sweep_id} still hold: {tried}")
+            else:
+                self.observer.note(
+                    f"times of sweep {each.sweep_id} do not hold today: {tried}; they are marked, and get no speed-up "
+                    "against today's (retry=all measures everything together)"
+                )
 
     def record(self, results: Sequence[tuple[Executor, Result]]) -> list[tuple[Executor, Result]]:
         """Store results in one transaction, then report them; their trials become members if they are not yet.
@@ -133,13 +184,6 @@ class Recorder:
             self.store.enlist(self.sweep_id, new, len(self.members), reused or {})
         self.members.update(trial.identity for trial in new)
 
-    def take_stored(self, trials: Iterable[Trial], known: Mapping[str, StoredTrial]) -> None:
-        """Count stored outcomes as the outcomes of these trials."""
-        for trial in trials:
-            self._judge(trial, known[trial.identity].state, known[trial.identity].message)
-            self.stored.add(trial.identity)
-        self.concluded |= self.stored
-
     def take_over(self) -> None:
         """Take over the same sweep's part in another database; other processes' trials there are not our concern."""
         if (before := self.before) is None:
@@ -191,7 +235,7 @@ class Recorder:
             if (identity := self._planned[place]) in self._elsewhere:
                 self._judge(self.trials[identity], state, message)
 
-    def skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
+    def _skip(self, trials: Sequence[Trial], reused: Container[str]) -> None:
         """Record that trials cannot run here, unless the sweep reuses such an outcome already; report all of them."""
         for trial in trials:
             outcome = Outcome(trial.identity, State.SKIPPED, str(trial.unavailable), started_at=time.time())
@@ -207,3 +251,22 @@ class Recorder:
             self.surprises.append(trial)
         elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
             self.failed.append((trial, Outcome(trial.identity, state, message)))
+
+
+def _describe_again(
+    prepared: Prepared, references: Sequence[Trial], due: Sequence[Trial], known: Mapping[str, StoredTrial]
+) -> Iterator[str]:
+    """Yield a line on each reason why stored trials are timed again."""
+    if references:
+        yield (
+            f"{_timed_again(len(references))}, to see whether stored times still hold: "
+            f"{list_first([trial.label for trial in references], 3)}"
+        )
+    if prepared.config.retry == "noisy":
+        noisy = sum(prepared.is_noisy(known[trial.identity]) for trial in due if trial.identity in known)
+        yield _timed_again(noisy, f" wider than ±{100 * prepared.widest:.3g} %")
+
+
+def _timed_again(number: int, which: str = "") -> str:
+    """Return "1 stored trial is timed again", "2 stored trials are timed again"."""
+    return f"{count(number, 'stored trial')}{which} {'is' if number == 1 else 'are'} timed again"

@@ -27,7 +27,6 @@ from cuprof.engine.planning import prepare
 from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.reuse import report_sessions, take_up
 from cuprof.engine.spool import hand_in, open_spool
 from cuprof.families import Family
 from cuprof.results.earlier import count_outdated
@@ -141,7 +140,6 @@ class Run:
     def __init__(self, recorder: Recorder, meanwhile: Callable[[], object] | None = None) -> None:
         self.recorder, self.meanwhile = recorder, meanwhile
         self.prepared, self.store, self.observer = recorder.prepared, recorder.store, recorder.observer
-        self._again: set[str] = set()
 
     def run(self) -> SweepResult:
         """Run the trials that are left.
@@ -168,8 +166,7 @@ class Run:
                 scheduler = self._open_scheduler(dispatcher, collectors)
                 dispatcher.run(scheduler, self.meanwhile)
                 recorder.judge_others()
-                if self._again:
-                    report_sessions(store, recorder.sweep_id, self.observer.note)
+                recorder.report_sessions()
             store.finish_sweep(recorder.sweep_id, "interrupted" if recorder.before else "finished")
         except UnreachableStoreError:
             raise
@@ -239,7 +236,7 @@ class Run:
             search = open_search(recorder, collectors, dispatcher.locks)
             self._take_care_of_host(search.trials)
             return search
-        due, self._again = take_up(recorder)
+        due = recorder.take_up()
         self._take_care_of_host(due)
         return open_grid(recorder, due)
 
