@@ -213,30 +213,19 @@ def write_page(
         name, number: the experiment and the sweep's number, as `page_name` takes them.
         study: the sweep's, where it has been loaded.
     """
-    from cuprof.report.freshness import digest, is_current
+    from cuprof.report.freshness import digest, is_current, page_name
     from cuprof.report.load import load_study
     from cuprof.report.page import write
 
     folders, reports = project.folders("experiments"), project.folders("reports")
-    file, folder = name_page(sweep, name, number, project), config.report.folder(project)
+    file, folder = page_name(sweep, name, number), config.report.folder(project)
+    if not sweep.experiment and sweep.family in list_choices(project, "experiment"):
+        file = f"family-{file}"  # it does not take the place of the study of its name
     path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
     if not is_current(path, made_of):
         study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
         write(study, folder, name=file, folders=reports, made_of=made_of)
     return path
-
-
-def name_page(sweep: SweepRow, experiment: str, sweep_id: int | None, project: Project) -> str:
-    """Return a page's file name without ending; a family's page does not take the place of the study of its name.
-
-    Args:
-        experiment, sweep_id: as `page_name` takes them.
-    """
-    from cuprof.report.freshness import page_name
-
-    name = page_name(sweep, experiment, sweep_id)
-    is_of_family = not sweep.experiment and sweep.family in list_choices(project, "experiment")
-    return f"family-{name}" if is_of_family else name
 
 
 main = HydraCommand("sweep", task, HELP, EXAMPLES, show_results, RUNNING, is_measuring=True)

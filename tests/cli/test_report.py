@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))  # for the invente
 
 from study_data import Made, fill
 
-from cuprof.cli.sweep import name_page
+from cuprof.cli.sweep import write_page
+from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.report.load import load_study
 from cuprof.store import Store
@@ -94,7 +95,8 @@ def test_a_familys_page_does_not_take_the_place_of_the_study_of_its_name(project
     with Store.open(project.database_url) as store:
         for experiment, family in (("both", "both"), ("", "both"), ("", "mine")):
             sweep = fill(store, [Made("base")], experiment=experiment, family=family, name=family)
-            names.append(name_page(load_study(store, sweep_id=sweep).sweep, "", None, project))
+            study = load_study(store, sweep_id=sweep)
+            names.append(write_page(store, study.sweep, SweepConfig("", family), project, study=study).stem)
     assert names == ["both", "family-both", "mine"]
 
 
