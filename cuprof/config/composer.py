@@ -26,7 +26,7 @@ from yaml import YAMLError
 
 from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
-from cuprof.config.overrides import GROUPS, choose_experiments, read_settings, set_axes, split_jobs
+from cuprof.config.overrides import GROUPS, choose_experiments, read_settings, split_jobs
 from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled, find_project
@@ -84,9 +84,14 @@ class Composer:
         experiment = str(composed.hydra.runtime.choices.get("experiment") or "")
         with flag_override(composed, ["struct", "readonly"], [False, False]):
             composed.pop("hydra")
-        set_axes(composed, self.axes)
+        self.set_axes(composed)
         plain: Any = OmegaConf.to_container(composed, resolve=True)
         return build_config(plain, experiment=experiment, given=self.axes, command_line=command_line)
+
+    def set_axes(self, composed: Any) -> None:
+        """Put the typed axes into what Hydra has composed."""
+        for key, values in self.axes.items():
+            OmegaConf.update(composed, key, values, merge=False, force_add=True)
 
     def compose(self, several: bool = False) -> Any:
         """Return what Hydra composes; for several jobs, without the lists that make them."""
@@ -138,7 +143,7 @@ class Composer:
         with self.explaining():
             config = self.compose()
             if self.options["cfg"] != "hydra":
-                set_axes(config, self.axes)
+                self.set_axes(config)
             shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
             part = OmegaConf.select(shown, package) if package else shown
         if part is None:

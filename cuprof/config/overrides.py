@@ -11,7 +11,7 @@ what it composes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -168,14 +168,6 @@ def quoted(text: str) -> str:
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()
-
-
-def set_axes(composed: Any, axes: Mapping[str, list[Any]]) -> None:
-    """Put the typed axes into what Hydra has composed."""
-    from omegaconf import OmegaConf
-
-    for key, values in axes.items():
-        OmegaConf.update(composed, key, values, merge=False, force_add=True)
 
 
 def _split(text: str) -> tuple[str, str, str]:

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from cuprof.config.composer import Composer, compose
-from cuprof.config.overrides import MOST_VALUES, read_settings, set_axes, split_jobs
+from cuprof.config.overrides import MOST_VALUES, read_settings, split_jobs
 from cuprof.core.errors import ConfigError
-from cuprof.core.project import Project, bundled
+from cuprof.core.project import Project, bundled, find_project
 
 
 def values(override: str) -> object:
@@ -60,7 +60,8 @@ def test_a_group_is_chosen_by_name_whatever_it_looks_like(typed: str) -> None:
 def test_any_quoted_name_reaches_the_configuration_as_it_is(text: str) -> None:
     composed = OmegaConf.create({"variants": ["all"], "problem": {}, "device": {"cuda": "auto"}})
     OmegaConf.set_struct(composed, True)
-    set_axes(composed, read_settings([f"variants='{text}'", f"problem.name=['{text}',1]", "device.cuda=0,1"])[1])
+    typed = [f"variants='{text}'", f"problem.name=['{text}',1]", "device.cuda=0,1"]
+    Composer(find_project(), typed).set_axes(composed)
     assert OmegaConf.to_container(composed, resolve=True) == {
         "variants": [text],
         "problem": {"name": [text, 1]},
