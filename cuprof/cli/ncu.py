@@ -12,6 +12,7 @@ from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.labels import format_counter
 from cuprof.cli.output import Line, Part, Table, emit, preview_parts, print_json, print_message, show
 from cuprof.core.project import Project, find_project
+from cuprof.core.records import StoredProfile
 from cuprof.ncu.metrics import METRICS, list_matches
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def task(config: SweepConfig, project: Project) -> int:
         with make_observer() as observer:
             result = profile_selection(config, project, collector, observer)
     _print_counters(result, collector, config.output)
-    for failure in result.collected.failures:
-        stored = " (stored; retry=failed tries it again)" if failure.is_stored else ""
-        print_message(f"failed: {failure.label}: {failure.state.value}: {failure.message}{stored}")
+    for trial, failed in result.collected.failures:
+        stored = " (stored; retry=failed tries it again)" if isinstance(failed, StoredProfile) else ""
+        print_message(f"failed: {trial.label}: {failed.state.value}: {failed.message}{stored}")
     for reason in result.collected.missing.values():
         print_message(f"missing: {reason}")
     return result.exit_code
@@ -116,7 +117,7 @@ def _print_counters(result: ProfilingResult, collector: Collector, output: str) 
             rows.append({"identity": trial.identity, "trial": trial.label, **conditions, "counters": of_trial})
         print_json(rows)
         return
-    failed = {failure.identity: failure.state.value for failure in result.collected.failures}
+    failed = {trial.identity: found.state.value for trial, found in result.collected.failures}
     notes = {**result.collected.skipped, **failed}
     counted = [(trial.label, values[trial.identity], notes.get(trial.identity, "")) for trial in trials]
     metrics = metrics or [name for name in sorted(units) if METRICS.get(name)][:MOST_METRICS]

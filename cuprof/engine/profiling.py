@@ -23,29 +23,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """A trial that failed under the profiler, now or, where that was left as it is, in an earlier collection."""
-
-    identity: str
-    label: str
-    state: State
-    message: str
-    is_stored: bool = False
-
-
-@dataclass(frozen=True)
 class CollectResult:
     """The result of a collection.
 
     Attributes:
         profiles: those made now, in the order they were stored.
-        failures: trials that failed under the profiler, including earlier ones.
+        failures: trials that failed under the profiler, now or, where that was left as it is, in an earlier collection.
         skipped: identity → why a trial was not profiled; nothing is stored for these.
         missing: requested metrics that the device lacks → why.
     """
 
     profiles: tuple[Profile, ...]
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[tuple[Trial, Profile | StoredProfile], ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
@@ -96,28 +85,22 @@ class Profiling:
         settled = find_settled(right, collector.setting.request, self.store, retry)
         self.observer.started(len(right), settled)
         todo = [trial for trial in right if trial.identity not in settled]
-        profiles, most = list[Profile](), collector.setting.collection.batch
+        made, most = list[tuple[Trial, Profile]](), collector.setting.collection.batch
         for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
             members = list(of_device)
             for start in range(0, len(members), most):
-                profiles += self._profile(members[start : start + most])
+                made += self._profile(members[start : start + most])
         if self.sweep_id is not None:
             self.observer.finished(self.sweep_id)
-        failures = [
-            Failure(trial.identity, trial.label, found.state, found.message, is_stored=True)
-            for trial in right
-            if (found := settled.get(trial.identity)) is not None and found.state in FAILED
+        ended: list[tuple[Trial, Profile | StoredProfile]] = [
+            (trial, settled[trial.identity]) for trial in right if trial.identity in settled
         ]
-        failures += [
-            Failure(each.identity or "", each.name, each.state, each.message)
-            for each in profiles
-            if each.state in FAILED
-        ]
+        failures = tuple(each for each in (*ended, *made) if each[1].state in FAILED)
         missing = {name: reason for found in settled.values() for name, reason in found.missing.items()}
         missing |= collector.setting.missing
-        return CollectResult(tuple(profiles), tuple(failures), skipped, missing)
+        return CollectResult(tuple(profile for _, profile in made), failures, skipped, missing)
 
-    def _profile(self, batch: Sequence[Trial]) -> Iterator[Profile]:
+    def _profile(self, batch: Sequence[Trial]) -> Iterator[tuple[Trial, Profile]]:
         """Profile a batch, and again without the trials that brought it down, until each is decided and stored."""
         by_identity, shown = {trial.identity: trial for trial in batch}, ""
         left, device = tuple(batch), batch[0].device
@@ -139,8 +122,9 @@ class Profiling:
                     profile.identity or "", profile.state, profile.message, profile.log, Step.LAUNCHING.value,
                     started_at=profile.started_at, duration_ns=profile.duration_ns,
                 )  # fmt: skip
-                self.observer.trial_finished(by_identity[outcome.identity], outcome)
-                yield profile
+                trial = by_identity[outcome.identity]
+                self.observer.trial_finished(trial, outcome)
+                yield trial, profile
             if result.interrupted:
                 raise KeyboardInterrupt
             left = result.remaining

@@ -82,8 +82,8 @@ class Counting:
         except CuprofError as error:  # the verdict stands without
             self.notes.append(f"no counters of {chosen[0].variant}: {error}")
             return {}
-        for failure in found.failures:
-            self.notes.append(f"no counters of {failure.label}: {failure.state.value}: {failure.message}")
+        for trial, failed in found.failures:
+            self.notes.append(f"no counters of {trial.label}: {failed.state.value}: {failed.message}")
         for reason in (*found.skipped.values(), *found.missing.values()):
             self.notes.append(f"counters of {chosen[0].variant}: {reason}")
         values = {

@@ -122,7 +122,7 @@ def test_what_is_undecided_is_given_again_and_failures_are_named() -> None:
     result = run(trials("ab"), collector, memory, listener)
     assert collector.given == [["a", "b"], ["b"]]
     assert [(stored.name, stored.state) for stored in memory.profiles] == [("f/a", State.CRASHED), ("f/b", State.OK)]
-    assert ([failure.label for failure in result.failures], result.exit_code) == (["f/a"], 1)
+    assert ([trial.label for trial, _ in result.failures], result.exit_code) == (["f/a"], 1)
     assert "one metric fell away" in listener.lines
 
 
@@ -142,7 +142,7 @@ def test_what_is_stored_is_left_alone_with_its_failures_and_gaps() -> None:
     }
     result = run([a, b], collector, Memory(before))
     assert (collector.given, result.profiles) == ([], ())
-    assert [(failure.message, failure.is_stored) for failure in result.failures] == [("it fell", True)]
+    assert [(found.message, type(found)) for _, found in result.failures] == [("it fell", StoredProfile)]
     assert (result.missing, result.exit_code) == ({"cycles": "there are none"}, 1)
 
 

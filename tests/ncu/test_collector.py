@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.errors import ProfilerError
-from cuprof.core.records import DeviceFacts, Outcome, State, Trial, Unavailable
+from cuprof.core.records import DeviceFacts, Outcome, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, Profiling
 from cuprof.ncu.collector import Collector
@@ -258,9 +258,9 @@ def test_what_failed_or_is_missing_is_so_the_second_time_too(fake_ncu, run, make
         {"recording": "unknown_metric", "report": "unknown_metric", "progress": {"all": THROUGH}},
         {"recording": "study_alone", "report": "study_alone", "progress": {"all": THROUGH}},
     )
-    (first,) = run(CRASH).failures
+    ((trial, first),) = run(CRASH).failures
     again = run(CRASH)
-    assert (again.failures, again.exit_code) == ((replace(first, is_stored=True),), 1)
+    assert (again.failures, again.exit_code) == (((trial, StoredProfile(first.state, first.message)),), 1)
     missing = run(ONE, setting=metrics).missing
     assert missing
     again = run(ONE, setting=metrics)
