@@ -231,9 +231,7 @@ def prepare(
         optional=config.optional | (usual_tune.keys() - config.tune.keys()),
     )
     _probe(family, selection, config, executors[0])
-    backends: tuple[str, ...] = tuple(
-        dict.fromkeys(variant.backend for variant in select_variants(family, selection.variants))
-    )
+    backends = tuple(dict.fromkeys(variant.backend for variant in select_variants(family, selection.variants)))
     by_backend: dict[str, Mapping[Measure, str]] = {
         backend: methods(config.measure, backend) if timed else {} for backend in backends
     }

@@ -59,17 +59,14 @@ class WorkerProcess(Launched):
             WorkerError: it does not answer in time, or died.
         """
         self.send(question)
-        waited = 0.0
-        for answer in self.messages():
-            if isinstance(answer, kinds):
-                return answer
+        messages, waited = self.messages(), 0.0
+        while not isinstance(answer := next(messages), kinds):
             waited += POLL_S
             if waited > limit_s:
                 self.kill()
-                raise WorkerError(
-                    f"the worker gave no answer in {limit_s:g} s; its log ends: {read_end(self.log_path)}"
-                )
-        raise WorkerError("the worker closed its pipe")  # pragma: no cover - messages() raises first
+                said = read_end(self.log_path)
+                raise WorkerError(f"the worker gave no answer in {limit_s:g} s; its log ends: {said}")
+        return answer
 
     def send(self, message: object) -> None:
         """Send a message.
