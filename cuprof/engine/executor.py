@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
-from cuprof.config.model import LimitsConfig
-from cuprof.core.records import DeviceFacts, Devices, Outcome, Unavailable
+from cuprof.core.records import DeviceFacts, Outcome, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Build, Built, Job, Open, Prepare

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cuprof.backends.registry import is_host
-from cuprof.config.model import Axes, MeasureConfig, SweepConfig
+from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import FamilyError, WorkerError
 from cuprof.core.point import Axes, Point
 from cuprof.core.project import Project

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cuprof.core.project import Project
-from cuprof.core.records import Devices, Outcome, State, Trial
+from cuprof.core.records import Outcome, State, Trial
 from cuprof.engine.executor import Executor
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
