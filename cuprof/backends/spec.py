@@ -71,7 +71,7 @@ class BackendSpec:
         lister: yields its devices as `ListedDevice`, opening none.
         counter: counts the devices that this process may open, opening none; raises as `opener`. Empty for one device.
         facts_reader: number → the device's facts without opening it, if that is quicker; raises as `opener`.
-        imports: slow modules that a worker imports before it opens a device.
+        imports: slow modules that a worker imports before its first job, once it has found a device.
         shared: the class of memory in which another process may let variants run (rows, rows and number, handle).
         unheeded: settings of `measure` without an effect on it.
         is_host: its device is the host's own processor.

@@ -14,10 +14,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from cuprof.backends.registry import get_spec
 from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE, import_ahead
-from cuprof.core.records import Unavailable
+from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.core.text import list_first
 from cuprof.families import Family
 from cuprof.families.candidate import extend
@@ -33,6 +34,8 @@ from cuprof.worker.wire import Wire
 
 SOON_S = 1.5
 """If the first job arrives within this time, skip the slow imports: the job may need none of them."""
+QUESTIONS_S = 0.05
+"""Questions about devices follow one another within this time; a job comes later."""
 BUILT_S = 0.002
 """Look this often whether a compiler is done while there is nothing else to do."""
 
@@ -47,6 +50,7 @@ class Worker:
         self._problem: tuple[tuple[object, ...], Problem] | None = None
         self._held = Held()
         self._families: dict[AnyOrigin, Family] = {}
+        self._ahead: dict[str, None] = {}
         self._building: dict[str, Sequence[Future[Any]]] = {}
         self._next: messages.Job | None = None
         self._is_over = False
@@ -66,6 +70,9 @@ class Worker:
         while not self._is_over:
             self.page.enter(NO_TRIAL, Phase.IDLE)
             try:
+                if self._ahead and not self.pipe.poll(QUESTIONS_S):
+                    import_ahead(*self._ahead)
+                    self._ahead.clear()
                 if self._building and not self.pipe.poll(BUILT_S):
                     self._prepare_next()
                     self._tell_built()
@@ -82,7 +89,10 @@ class Worker:
             self.devices.begin(name)  # a job that needs the device reports why it cannot be opened
 
     def _describe(self, message: messages.Describe) -> None:
-        self.pipe.send(self.devices.describe(message.backend))
+        found = self.devices.describe(message.backend)
+        if isinstance(found, DeviceFacts):
+            self._ahead |= dict.fromkeys(get_spec(message.backend).imports)
+        self.pipe.send(found)
 
     def _calibrate(self, message: messages.Calibrate) -> None:
         try:
@@ -114,6 +124,7 @@ class Worker:
     def _build(self, message: messages.Build) -> None:
         """Begin to build the programs of a job that may follow; the job itself reports their errors."""
         job = self._next = message.job
+        self._ahead.clear()
         self._building |= {trial.identity: () for trial in job.trials}
         self._begin_builds(job, message.limit_s)
 
@@ -179,6 +190,7 @@ class Worker:
 
     def _carry_out(self, job: messages.Job) -> Iterator[messages.Finished | messages.JobDone]:
         """Yield the answers to a job."""
+        self._ahead.clear()
         self._next = None
         try:
             backend = self.devices.get(job.backend)

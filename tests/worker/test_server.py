@@ -9,13 +9,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
-from threading import Thread, current_thread
+from threading import Event, Thread, current_thread
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
 from cuprof.backends.cpu.backend import CpuBackend
+from cuprof.backends.registry import get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.errors import DeviceMemoryError
 from cuprof.core.point import Point
@@ -62,6 +63,43 @@ def serving(folder: Path) -> Iterator[Wire]:
         ours.close()
         thread.join(LONG_S)
         worker.page.close()
+
+
+@pytest.fixture
+def imported(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, ...]], Event]:
+    """Return what is imported ahead, where opening the CPU imports a module, and an event that follows."""
+    found, event = [], Event()
+
+    def take(*modules: str) -> None:
+        found.append(modules)
+        event.set()
+
+    monkeypatch.setattr(server, "get_spec", lambda name: replace(get_spec(name), imports=("slow",)))
+    monkeypatch.setattr(server, "import_ahead", take)
+    return found, event
+
+
+def test_what_a_device_needs_is_imported_once_nothing_more_is_asked(
+    tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]
+) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe("cpu"))
+        wire.send(Describe("cpu"))
+        assert isinstance(wire.receive(), DeviceFacts)
+        assert isinstance(wire.receive(), DeviceFacts)
+        assert event.wait(LONG_S)
+    assert found == [("slow",)]
+
+
+def test_without_a_device_nothing_is_imported(tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]) -> None:
+    found, event = imported
+    with serving(tmp_path) as wire:
+        wire.send(Describe("nothing like it"))
+        said = wire.receive()
+        assert isinstance(said, Unavailable)
+        assert not event.wait(4 * server.QUESTIONS_S)
+    assert found == []
 
 
 def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
