@@ -131,7 +131,7 @@ def test_a_report_of_another_device_is_not_joined(
         assert (row.trial_id, row.name, row.state) == (None, "study_alone/11111111", "ok")
         assert row.message == "not joined to scale/v1: the trial is of Tesla T4, the report of NVIDIA H200"
     assert list_joined(result) == []
-    assert [(group.name, group.message) for group in result.taken] == [(row.name, row.message)]
+    assert [(group.profile.name, group.profile.message) for group in result.taken] == [(row.name, row.message)]
     assert result.describe().startswith("1 trial of another device not joined, under 'study_alone/IDENTITY'")
 
 
