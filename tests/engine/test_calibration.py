@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import psutil
 import pytest
 
 from cuprof.core.records import Calibration, DeviceFacts
-from cuprof.engine.calibration import find_kept, keep
+from cuprof.engine.calibration import find_kept, keep, name_others
 
 GPU = DeviceFacts("cuda", 0, "H200", uuid="GPU-1", identity={"driver": "580.1"})
 FOUND = Calibration("cuda", 4.3e12, 1200.0, {"fma_rate": 6e13, "other_processes": []})
@@ -49,3 +51,9 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(cache: Path) -> None:
     cache.write_text("a file")
     keep(GPU, FOUND)
     assert find_kept(GPU) is None
+
+
+def test_processes_of_ones_own_are_not_others() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as own:
+        name, nobody = psutil.Process().name(), 1 << 30
+        assert name_others([own.pid, os.getpid(), nobody]) == f"{name} (pid {os.getpid()}), pid {nobody}"

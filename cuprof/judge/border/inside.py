@@ -60,13 +60,10 @@ class Stage:
             extend(family, job.extension)
         self.variant, self.text, self.tunables = family.variant(trial.variant), trial.source_text, trial.tunables
         self.program = self.variant.make(job.problem, self.tunables) if self.variant.kind == "kernel" else None
-        self._open(arena_bytes(self.program))
-
-    def _open(self, scratch_bytes: int) -> None:
-        """Open the session that further ones are copies of."""
-        options = reading_options(self.task.job.measure)
+        options = reading_options(job.measure)
         inputs = {name: np.zeros(place.shape, place.dtype) for name, place in self.task.layout.inputs.items()}
-        self.session = self.host.open(self.task.signature, inputs, options, scratch_bytes)
+        # further sessions are copies of this one
+        self.session = self.host.open(self.task.signature, inputs, options, arena_bytes(self.program))
 
     def prepare(self, count: int) -> None:
         """Bind the variant to further sets, as many as there are to be."""
