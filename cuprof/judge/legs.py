@@ -6,6 +6,7 @@ and the baseline itself shows how much a time varies from process to process.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from cuprof.core.project import Project
@@ -33,7 +34,7 @@ class Course(Observer):
         border: has processes beyond it, from turn to turn.
         observer: receives the forwarded events.
         ended: identity → how each trial of the current leg ended.
-        told: notes already forwarded.
+        told: notes already forwarded, without what is in parentheses.
     """
 
     ahead: Ahead
@@ -80,7 +81,7 @@ class Course(Observer):
         self.observer.trial_finished(trial, outcome)
 
     def note(self, text: str) -> None:
-        """Forward a note once."""
-        if text not in self.told:
-            self.told.add(text)
+        """Forward a note once, whatever is in its parentheses: the load of a busy host is another one at each leg."""
+        if (kind := re.sub(r"\(.*?\)", "", text)) not in self.told:
+            self.told.add(kind)
             self.observer.note(text)

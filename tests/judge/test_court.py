@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,6 +17,7 @@ from cuprof.core.errors import UsageError
 from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
 from cuprof.judge.court import judge
+from cuprof.judge.legs import Course
 from cuprof.judge.report import Ruling, as_data
 from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden
@@ -130,6 +132,15 @@ def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(cou
         assert connection.execute("SELECT count(*) FROM sweep").fetchone() == (5,)
     connection.close()
     require_whole_data(json.loads(json.dumps(as_data(report))))
+
+
+def test_a_note_is_forwarded_once_whatever_its_numbers() -> None:
+    observer = Mock(spec=Observer)
+    course = Course(Mock(), Mock(), Mock(), Mock(), observer)
+    for text in ("the host is busy (load 3.1 on 2 cores): CPU times will scatter", "another"):
+        course.note(text)
+        course.note(text.replace("3.1", "4.2"))
+    assert [call.args[0][:20] for call in observer.note.call_args_list] == ["the host is busy (lo", "another"]
 
 
 def require_whole_data(data: dict[str, Any]) -> None:
