@@ -58,5 +58,5 @@ def on_current_stream() -> AbstractContextManager[Any]:
 
 
 def stream_of(torch: Any, pointer: int, device: int) -> Any:
-    """Return PyTorch's object for a stream of a device, of which 0 is the default one."""
+    """Return PyTorch's object for a stream of a device; pointer 0 is the default stream."""
     return torch.cuda.ExternalStream(pointer, device) if pointer else torch.cuda.default_stream(device)

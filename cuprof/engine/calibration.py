@@ -90,7 +90,8 @@ class Calibrator:
         if not isinstance(answer, Calibration):
             self.note(f"{backend}: the device could not be calibrated: {answer}")
             return None
-        if others := name_others(answer.details.get("other_processes", ())):
+        pids = answer.details.get("other_processes")
+        if pids and (others := name_others(pids)):  # to look at all processes takes milliseconds
             self.note(f"{backend}: other processes compute on the device: {others}")
         return answer
 

@@ -1,5 +1,5 @@
 """Turn a configuration into planned trials: the family, its devices, the methods, and the stored outcome of each
-trial; and trials into the jobs of workers, which say what is measured together."""
+trial. Then group the trials that a worker measures together into jobs."""
 
 from __future__ import annotations
 

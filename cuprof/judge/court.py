@@ -46,9 +46,9 @@ Baselines = dict[str, tuple[Trial, ...]]
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
 COMPARING, ITS_LIBRARIES = "cuprof.judge.verdict", ("pandas", "scipy.special")
-"""A module to import while legs are prepared, and libraries that it needs, each of which takes a third of a second. A
-thread imports those, since they have nothing of cuprof in them: of two threads that import parts of one package, either
-may find a module half made."""
+"""Imported while legs are prepared: the module that compares them, and its libraries, which take a third of a second
+each. A thread imports the libraries alone, since they have nothing of cuprof in them: of two threads that import parts
+of one package, either may find a module half made."""
 MOST_TRIALS = 1000
 """Of one variant: all of them are described to each candidate's process, and each is timed in every leg."""
 MOST_READ = 1 << 16
