@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +95,9 @@ def judge_all(bench: Bench, tricks: Sequence[Trick], jobs: int = 1) -> Iterator[
     groups = group_tricks(tricks)
     hoards = [group for group in groups if group[0].variant in HOARDS]
     with ThreadPoolExecutor(jobs) as pool:
-        for rows in pool.map(judge_group, [group for group in groups if group not in hoards]):
-            yield from rows
+        judging = [pool.submit(judge_group, group) for group in groups if group not in hoards]
+        for judged in as_completed(judging):
+            yield from judged.result()
     for group in hoards:
         yield from judge_group(group)
 
