@@ -63,6 +63,10 @@ class SourceFile:
         own = {name for node in self.tree.body if node not in foreign for name in bound_names(node)}
         return all(_is_inert(node, own) for node in self.tree.body)
 
+    @cached_property
+    def _functions(self) -> list[Definition | ast.Lambda]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, Definition | ast.Lambda)]
+
     def definition(self, code: CodeType) -> list[Definition | ast.Lambda]:
         """Return the definition of a code object; all lambdas of its line where their columns are unknown.
 
@@ -73,9 +77,8 @@ class SourceFile:
         is_unchanged = any(code in _list_codes(self.text, flags, alone) for alone in (False, True))
         found = [
             node
-            for node in ast.walk(self.tree)
-            if isinstance(node, Definition | ast.Lambda)
-            and is_unchanged
+            for node in self._functions
+            if is_unchanged
             and getattr(node, "name", "<lambda>") == code.co_name
             and code.co_firstlineno in (node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ())))
         ]
