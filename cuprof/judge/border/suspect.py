@@ -240,11 +240,16 @@ class Suspect:
         own.append(read_own_delay())
         after = Accounts.read(self._main, stopped, self._guards)
         self.stop()
-        waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
-        cpu_ns = after.cpu - before.cpu if after.ended == before.ended else None
-        duration_ns = ended - started - waited
+        waited_ns = before.waited_ns(after)
+        cpu_ns: int | None = after.cpu - before.cpu
+        has_forked = stopped != self._stopped or after.ended != before.ended
+        is_sound, is_known = True, not has_forked and after.last == before.last
+        if not is_known:  # the work may have been done by what was started meanwhile
+            is_sound = has_forked or waited_ns < UNDISTURBED_NS
+            waited_ns, cpu_ns = 0, None
+        duration_ns = ended - started - (own[2] - own[1]) - waited_ns
         # Where both of us waited at once, too much has been left out.
-        is_sound = own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
+        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
         return Lap(duration_ns, 0, cpu_ns, is_sound)
 
     def stop(self) -> None:
