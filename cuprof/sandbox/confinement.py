@@ -163,7 +163,7 @@ def _taken_bytes(first: int, sandbox: Sandbox) -> int:
 
 def _own_folders(first: int) -> Iterator[str]:
     """Yield a process's private in-memory folders, by paths that this process can open."""
-    with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo") as lines:  # noqa: PTH123
+    with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo", errors="replace") as lines:  # noqa: PTH123
         for line in lines:
             place, _, kind = line.split()[4], *line.partition(" - ")[1:]
             if kind.startswith("tmpfs ") and place in HIDDEN:

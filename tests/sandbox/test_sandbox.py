@@ -348,3 +348,11 @@ def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
     seccomp.refuse_calls()  # does nothing, rather than fail
+
+
+def test_a_hidden_file_may_have_any_name(full: Sandbox, tmp_path: Path) -> None:
+    hidden = tmp_path / "\udcff \n.py"
+    hidden.touch()
+    shown = replace(full, memory_bytes=1 << 29, visible=(str(tmp_path),), hidden=(str(hidden),))
+    done = run("time.sleep(0.6); print('goes on')", shown)
+    assert done.stdout == "goes on\n", done.stderr
