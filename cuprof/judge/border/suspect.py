@@ -35,6 +35,8 @@ STOP_LIMIT_S, STOPS_S = 5.0, 0.002
 UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
+STIRRING_NS = 50_000
+"""Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -95,6 +97,7 @@ class Suspect:
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
+        self._stopped_cpu = 0
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
@@ -230,6 +233,8 @@ class Suspect:
         """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
         before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        if before.cpu - self._stopped_cpu > STIRRING_NS:  # a timer of the kernel's may send SIGCONT
+            raise LostError("its processes go on by themselves when they are stopped")
         own = [read_own_delay()]
         started = time.perf_counter_ns()
         self.go_on()
@@ -274,6 +279,7 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
+                self._stopped_cpu = Accounts.read(self._main, pids, self._guards).cpu
                 return
             pids = found
             if time.monotonic() > until:

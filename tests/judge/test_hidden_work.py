@@ -1,4 +1,4 @@
-"""A candidate that lets a child compute what is new, and gives remembered results in all requests that count."""
+"""Candidates that do their work where nobody looks: in a child that computes what is new, or while they are stopped."""
 
 from __future__ import annotations
 
@@ -85,3 +85,33 @@ def test_a_child_computes_what_is_new(court: Any, ways: tuple[str, str]) -> None
     (candidate,) = court.judge(court.write("mine.py", REMEMBERING % ways), family="sorted").candidates
     assert candidate.ruling is Ruling.WRONG, candidate
     assert "it remembers results" in candidate.message
+
+
+def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any) -> None:
+    file = court.write(
+        "timer.py",
+        """
+        import ctypes
+        import signal
+        import threading
+
+        libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
+        in_a_millisecond = (ctypes.c_long * 4)(0, 0, 0, 1_000_000)
+
+        def go_on():
+            while True:
+                libc.timer_settime(timer, 0, in_a_millisecond, None)
+
+        @family.cpu("mine")
+        def mine(problem, tune, inputs, outputs):
+            if not timer:
+                signal.signal(signal.SIGCONT, lambda *_: None)
+                event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+                libc.timer_create(1, event, ctypes.byref(timer))
+                threading.Thread(target=go_on, daemon=True).start()
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (candidate,) = court.judge(file).candidates
+    assert candidate.ruling is Ruling.WRONG, candidate
+    assert "stopped" in candidate.message
