@@ -23,11 +23,14 @@ from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, Ref
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
 from cuprof.sandbox.settings import Sandbox
+from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 
 MOST_BYTES = 16 << 20
 """Of a candidate's file. Sources and solutions have a thousandth of it."""
+MOST_LABEL, MOST_NUMBER = 2000, 1 << 31
+"""Characters of a trial's label, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
 
@@ -122,7 +125,7 @@ class Entrance:
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(
-            file, Ruling.UNUSABLE, f"none of its trials remain: {'; '.join(outlined.excluded[:3])}"
+            file, Ruling.UNUSABLE, f"none of its trials remain: {one_line('; '.join(outlined.excluded[:3]))}"
         )
 
     def _contenders(
@@ -130,6 +133,9 @@ class Entrance:
     ) -> Iterator[Contender]:
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
             trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
+            chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
+            if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
+                raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
             only = replace(extension, only=name) if file.suffix == PYTHON else extension
             on_host = not extension.like or self._calls_host(extension.like, trials)
             yield Contender(name, trials[0].backend, origin, trials, on_host, only, file)
@@ -152,6 +158,8 @@ class Entrance:
         label = " · ".join(
             filter(None, (f"{self.family.name}/{trial.variant}", trial.problem.label, trial.tunables.label))
         )
+        if len(label) > MOST_LABEL or max(abs(trial.order), abs(trial.threads or 0)) > MOST_NUMBER:
+            raise _LieError(f"{trial.variant!r} claims to be what it is not: its label or numbers are too long")
         return replace(
             trial,
             family=self.family.name,

@@ -35,6 +35,7 @@ from cuprof.judge.warden import Warden
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.devices import DeviceTable
+from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import WorkerSettings
 from cuprof.worker.method import methods
 
@@ -218,7 +219,7 @@ class _Trial:
                 if isinstance(contender, Candidate):
                     self.done.append(contender)
                 elif why := _cannot_run(contender, baselines, config.measure):
-                    self.done.append(_candidate(contender, "", Ruling.UNUSABLE, why))
+                    self.done.append(_candidate(contender, "", Ruling.UNUSABLE, one_line(why)))
                 else:
                     yield contender
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from cuprof.backends.registry import CUDA
 from cuprof.core.errors import UsageError
 from cuprof.core.processes import count_at_once
+from cuprof.engine.device_lock import list_folders
 from cuprof.engine.launch import prestart
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
@@ -70,7 +71,7 @@ class Warden:
             devices=devices,
             memory_bytes=self.memory_bytes or default_memory_bytes(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
-            hidden=(*map(str, self._find_databases()), *(str(other) for other in self.files if other != file)),
+            hidden=(*map(str, self._find_lockable()), *(str(other) for other in self.files if other != file)),
         )
 
     def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:
@@ -87,8 +88,10 @@ class Warden:
             return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
         return [folder]
 
-    def _find_databases(self) -> Iterator[Path]:
-        """Yield the project's own databases, with the files that SQLite keeps beside them."""
+    def _find_lockable(self) -> Iterator[Path]:
+        """Yield the devices' locks, and the project's own databases with the files that SQLite keeps beside them."""
+        for folder in list_folders():
+            yield from folder.glob("*.lock")
         for folder in (self.root, self.root / "db"):
             yield from folder.glob(f"*{DATABASE}*")
 

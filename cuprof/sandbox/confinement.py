@@ -29,6 +29,10 @@ WATCH_S = 0.25
 """Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
 GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
+MOST_LOG_BYTES = 1 << 30
+"""Of what the processes print: it lies on a disk that others need."""
+MOST_FILES, SOCKET_BYTES = 4096, 1 << 18
+"""Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 PAGE_BYTES = resource.getpagesize()
@@ -92,6 +96,7 @@ def _or_end(what: str) -> Iterator[None]:
 def _limit(sandbox: Sandbox) -> None:
     """Set the limits of a process, but none on its address space: CUDA reserves a lot of that."""
     _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_NOFILE, MOST_FILES)
     if sandbox.memory_bytes:
         _lower(resource.RLIMIT_DATA, sandbox.memory_bytes)
         _lower(resource.RLIMIT_FSIZE, sandbox.memory_bytes)
@@ -118,13 +123,18 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
-    while not select.select([inside], [], [], WATCH_S)[0]:
-        if sandbox.memory_bytes and (taken := _taken_bytes(first, sandbox)) > sandbox.memory_bytes:
-            _tell(f"cuprof: {taken / 1e9:.2f} GB are in use, over the limit of {sandbox.memory_bytes / 1e9:.2f} GB")
-            os.kill(first, signal.SIGKILL)
-            break
+    most, why = sandbox.memory_bytes, ""
+    while not why and not select.select([inside], [], [], WATCH_S)[0]:
+        if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
+            why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
+        elif most and (taken := _taken_bytes(first, sandbox)) > most:
+            why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
+    if why:
+        os.kill(first, signal.SIGKILL)
     told = os.read(inside, 4)
     os.waitpid(first, 0)
+    if why:  # below what they print until they have ended
+        _tell(f"cuprof: {why}")
     end_like(struct.unpack("i", told)[0] if len(told) == 4 else signal.SIGKILL)
 
 
@@ -147,13 +157,13 @@ def list_family(first: int) -> Iterator[int]:
 
 def _taken_bytes(first: int, sandbox: Sandbox) -> int:
     """Return the memory of a process and its descendants, including the files in their private folders."""
-    processes = sum(map(_resident_bytes, list_family(first)))
+    processes = sum(_resident_bytes(pid) + _socket_bytes(pid) for pid in list_family(first))
     return processes + (sum(map(_file_bytes, _own_folders(first))) if sandbox.namespaces else 0)
 
 
 def _own_folders(first: int) -> Iterator[str]:
     """Yield a process's private in-memory folders, by paths that this process can open."""
-    with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo") as lines:  # noqa: PTH123
+    with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo", errors="replace") as lines:  # noqa: PTH123
         for line in lines:
             place, _, kind = line.split()[4], *line.partition(" - ")[1:]
             if kind.startswith("tmpfs ") and place in HIDDEN:
@@ -166,6 +176,14 @@ def _file_bytes(folder: str) -> int:
     except OSError:
         return 0
     return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
+def _socket_bytes(pid: int) -> int:
+    """Return what the kernel may keep for a process's open files, which is no part of its own size."""
+    try:
+        return SOCKET_BYTES * len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+    except OSError:
+        return 0
 
 
 def _resident_bytes(pid: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import importlib
 import socket
 from types import ModuleType
@@ -23,7 +24,7 @@ REFUSED = (
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
 """System calls that neither NumPy nor a GPU's driver makes."""
-CLONE_NEWUSER, AF_UNIX, SOCKET_TYPES = 0x10000000, 1, 0xF
+CLONE_NEWUSER, AF_UNIX, SOCKET_TYPES, WORD = 0x10000000, 1, 0xF, 0xFFFFFFFF
 PACKAGES = ("seccomp", "pyseccomp")
 
 
@@ -61,6 +62,11 @@ def refuse_calls(*, devices: bool = False) -> None:
     rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
     new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", new_user)
+    # Who opens a file that somebody has a lease on waits for 45 s.
+    lease = bindings.Arg(1, bindings.MASKED_EQ, WORD, fcntl.F_SETLEASE)
+    rules.add_rule(bindings.ERRNO(errno.EPERM), "fcntl", lease)
+    for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
+        rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
     # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone. NVIDIA's
     # driver makes one all the same (else cuInit fails with 304), and goes on if nobody answers.
     others = bindings.Arg(0, bindings.GT, AF_UNIX)

@@ -50,7 +50,8 @@ class Sandbox:
         devices: whether it can use the GPUs' device files.
         memory_bytes: of one process's own data, and of all processes together; 0 for no limit.
         visible: files and folders to show inside although they are in a folder of `HIDDEN`.
-        hidden: files that appear empty: databases, on which a lock alone stops others, and other candidates.
+        hidden: files that appear empty: databases and devices' locks, on which a lock alone stops others, and other
+            candidates.
         home: without namespaces, the one folder that it may write.
         writable: files in such a folder that it may write, at the same place.
     """

@@ -299,25 +299,43 @@ def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: py
     assert report.exit_code < Ruling.UNUSABLE
 
 
-def test_what_a_file_claims_of_itself_is_not_believed(court: Any) -> None:
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        'replace(t, identity="x" * 32)',
+        't, replace(t, identity="a" * 32, backend="opencl")',
+        't, replace(t, identity="a" * 32, backend="")',
+        "t, t",
+        '*(replace(t, identity="%032x" % each, tunables=Point(each=each)) for each in range(900))',
+        "replace(t, order=2**70)",
+        "replace(t, threads=-2**70)",
+        'replace(t, tunables=Point(text="x" * 900_000))',
+    ],
+)
+def test_what_a_file_claims_of_itself_is_not_believed(court: Any, claimed: str) -> None:
+    honest = court.write("honest.py", HONEST)
     file = court.write(
         "claims.py",
         """
         from dataclasses import replace
+        from cuprof.core.point import Point
         import cuprof.judge.border.inside as inner
         real = inner.plan
         def plan(family, selection, devices):
             made = real(family, selection, devices)
-            return replace(made, trials=tuple(replace(trial, identity="x" * 32) for trial in made.trials))
+            (t,) = made.trials
+            return replace(made, trials=(CLAIMED,))
         inner.plan = plan
         @family.cpu("claims")
         def claims(problem, tune, inputs, outputs):
             return lambda: right(inputs, outputs)
-        """,
+        """.replace("CLAIMED", claimed),
     )
-    (found,) = court.judge(file).candidates
+    found, other = court.judge(file, honest).candidates
     assert found.ruling is Ruling.WRONG
     assert "claims to be what it is not" in found.message
+    assert len(found.message) < 300
+    assert other.rows
 
 
 def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:

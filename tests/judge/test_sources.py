@@ -109,6 +109,14 @@ def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: C
     assert sandbox.visible == (str(court.family), str(place))
 
 
+def test_a_candidate_sees_no_lock_of_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path))
+    (tmp_path / "gpu.lock").touch()
+    sandbox = Warden(tmp_path / "project", [], memory_bytes=1).confine(tmp_path, None, devices=True)
+    assert sandbox is not None
+    assert sandbox.hidden == (str(tmp_path / "gpu.lock"),)
+
+
 def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, namespaces: None) -> None:
     """The confined process resolves includes, so they reach what it may read; a right source shows it by its text."""
     require_opencl()

@@ -97,6 +97,31 @@ def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None
     assert "over the limit of 0.54 GB" in done.stderr
 
 
+def test_what_the_kernel_keeps_for_open_sockets_counts(sandbox: Sandbox) -> None:
+    done = run(
+        """
+import resource, socket, time
+assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] <= 4096
+held = [socket.socketpair() for _ in range(1500)]
+time.sleep(30)
+""",
+        sandbox,
+    )
+    assert done.returncode == -signal.SIGKILL
+    assert "over the limit of 0.54 GB" in done.stderr
+
+
+def test_what_it_prints_does_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path) -> None:
+    limited = HEAD.replace("confine(", "confinement.MOST_LOG_BYTES = 1 << 20\nconfine(", 1)
+    head = f"from cuprof.sandbox import confinement\n{limited}"
+    code = 'os.write(2, b"x" * (16 << 20)); time.sleep(30)'
+    with (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-B", "-c", head + code, replace(sandbox, memory_bytes=0).encode()]
+        done = subprocess.run(command, stderr=log, timeout=60, check=False, env=child_environment(), cwd=ROOT)
+    assert done.returncode == -signal.SIGKILL
+    assert b"over the limit of 0.00 GB" in (tmp_path / "log").read_bytes()[-100:]
+
+
 def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
     done = run("print(open('/proc/self/status').read())", sandbox)
     assert "NoNewPrivs:\t1" in done.stdout
@@ -323,3 +348,11 @@ def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
     seccomp.refuse_calls()  # does nothing, rather than fail
+
+
+def test_a_hidden_file_may_have_any_name(full: Sandbox, tmp_path: Path) -> None:
+    hidden = tmp_path / "\udcff \n.py"
+    hidden.touch()
+    shown = replace(full, memory_bytes=1 << 29, visible=(str(tmp_path),), hidden=(str(hidden),))
+    done = run("time.sleep(0.6); print('goes on')", shown)
+    assert done.stdout == "goes on\n", done.stderr

@@ -24,7 +24,7 @@ COLUMNS = ((True, True), (True, False), (False, True), (False, False))
 """Namespaces, filter: the columns of the table."""
 WORDS = {"yes": True, "no": False}
 TRIES = """
-import ctypes, fcntl, os, signal, socket, stat, sys
+import ctypes, fcntl, os, resource, signal, socket, stat, sys
 folder, parent, port = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 libc = ctypes.CDLL(None, use_errno=True)
 def call(number, *arguments):
@@ -57,6 +57,9 @@ def lock(path):
         if not file.read(6):
             raise OSError
         fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+def lease(path):
+    with open(path, "rb") as file:
+        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 def send(path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
         own.sendto(b"x", path)
@@ -74,6 +77,8 @@ TRIES = {
     "send datagrams to UNIX sockets there": lambda: send(f"{folder}/datagrams"),
     "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
     "lock databases in visible folders": lambda: lock(f"{folder}/results.sqlite"),
+    "limit or slow down other processes": lambda: resource.prlimit(parent, resource.RLIMIT_CORE),
+    "make others wait who open visible files (leases)": lambda: lease(f"{folder}/leased"),
     "make user namespaces": clone,
     "hide memory in nameless files": lambda: os.close(os.memfd_create("x")),
     "speak to the hypervisor (AF_VSOCK)": lambda: socket.socket(40, socket.SOCK_STREAM).close(),
@@ -145,6 +150,9 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
         each.chmod(0o777)
     (folder / "writable").touch()
     (folder / "writable").chmod(0o666)
+    (folder / "leased").touch()
+    if user is not None:
+        os.chown(folder / "leased", user, user)
     (place / "secret").write_text("secret")
     (folder / "results.sqlite").write_text("SQLite format 3")
     (folder / "other.py").write_text("other")
@@ -179,7 +187,7 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
     held["keep files for the next process"] = not any(each.exists() for each in kept)
     for each in kept:
         each.unlink(missing_ok=True)
-    if user is not None:  # no process of root's is another user's to signal or trace, whatever the sandbox
-        held |= {"signal other processes": read_table()["signal other processes"][column]}
-        held |= {"trace other processes": read_table()["trace other processes"][column]}
+    if user is not None:  # no process of root's is another user's to signal, trace or limit, whatever the sandbox
+        names = ("signal other processes", "trace other processes", "limit or slow down other processes")
+        held |= {name: read_table()[name][column] for name in names}
     assert held == {name: cells[column] for name, cells in read_table().items()}

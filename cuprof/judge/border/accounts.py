@@ -21,12 +21,14 @@ class Accounts:
         run, delay: how long the thread that executes has run, and has waited.
         cpu: CPU time of all of the stranger's processes.
         ended: page faults of children that have ended, which show that there were some.
+        last: the process or thread that was started last, anybody's: a child that nobody waits for shows nowhere else.
     """
 
     run: int
     delay: int
     cpu: int
     ended: int
+    last: int
 
     @classmethod
     def read(cls, main: int, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
@@ -38,12 +40,10 @@ class Accounts:
             guards: the processes above them.
         """
         run, delay = _schedule(f"/proc/{main}/schedstat")
-        return cls(run, delay, sum(map(_cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))))
+        return cls(run, delay, sum(map(_cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
 
     def waited_ns(self, after: Accounts) -> int:
-        """Return how long the thread that executes waited behind others than the stranger's own."""
-        if self.ended != after.ended:
-            return 0
+        """Return how long the thread that executes waited behind others than the processes that are known."""
         others = (after.cpu - self.cpu) - (after.run - self.run)
         return max((after.delay - self.delay) - max(others, 0), 0)
 
@@ -59,6 +59,12 @@ def _schedule(path: str) -> tuple[int, int]:
         run, delay, _ = file.read().split()
         return int(run), int(delay)
     return 0, 0
+
+
+def _last_started() -> int:
+    """Return the number of the process or thread that was started last in our namespace and all below it."""
+    with open("/proc/loadavg", "rb") as file:  # noqa: PTH123
+        return int(file.read().split()[-1])
 
 
 def _cpu_ns(pid: int) -> int:

@@ -35,6 +35,8 @@ STOP_LIMIT_S, STOPS_S = 5.0, 0.002
 UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
+STIRRING_NS = 50_000
+"""Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -95,6 +97,7 @@ class Suspect:
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
+        self._stopped_cpu = 0
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
@@ -230,6 +233,8 @@ class Suspect:
         """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
         before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        if before.cpu - self._stopped_cpu > STIRRING_NS:  # a timer of the kernel's may send SIGCONT
+            raise LostError("its processes go on by themselves when they are stopped")
         own = [read_own_delay()]
         started = time.perf_counter_ns()
         self.go_on()
@@ -240,11 +245,16 @@ class Suspect:
         own.append(read_own_delay())
         after = Accounts.read(self._main, stopped, self._guards)
         self.stop()
-        waited = own[2] - own[1] + (before.waited_ns(after) if stopped == self._stopped else 0)
-        cpu_ns = after.cpu - before.cpu if after.ended == before.ended else None
-        duration_ns = ended - started - waited
+        waited_ns = before.waited_ns(after)
+        cpu_ns: int | None = after.cpu - before.cpu
+        has_forked = stopped != self._stopped or after.ended != before.ended
+        is_sound, is_known = True, not has_forked and after.last == before.last
+        if not is_known:  # the work may have been done by what was started meanwhile
+            is_sound = has_forked or waited_ns < UNDISTURBED_NS
+            waited_ns, cpu_ns = 0, None
+        duration_ns = ended - started - (own[2] - own[1]) - waited_ns
         # Where both of us waited at once, too much has been left out.
-        is_sound = own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
+        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
         return Lap(duration_ns, 0, cpu_ns, is_sound)
 
     def stop(self) -> None:
@@ -269,6 +279,7 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
+                self._stopped_cpu = Accounts.read(self._main, pids, self._guards).cpu
                 return
             pids = found
             if time.monotonic() > until:

@@ -1,9 +1,60 @@
 """Make the time seem shorter than it is."""
 
+import ctypes
 import os
+import subprocess
 import sys
 import threading
 import time
+
+HIDDEN_C = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static volatile int asked, done;
+static float *x[256], *y[256];
+static long length;
+static char *stack;
+static int work(void *_) {
+    for (int set = 0; set < asked; set++)
+        for (int turn = 0; turn < 50; turn++)
+            for (long i = 0; i < length; i++) ((volatile float *) y[set])[i] = 2 * x[set][i];
+    done = 1;
+    _exit(0);
+}
+static void *start(void *_) {
+    for (;;) {
+        while (!asked || done) usleep(20);
+        clone(work, stack + (1 << 20), CLONE_VM | SIGCHLD, 0);
+        while (!done) usleep(20);
+    }
+}
+void add(int set, float *from, float *to, long n) { x[set] = from; y[set] = to; length = n; }
+void run(int count) {
+    done = 0;
+    asked = count;
+    while (!done) sched_yield();
+    asked = 0;
+    for (volatile long i = 0; i < 500L * count; i++) ;
+}
+void begin(void) {
+    pthread_t thread;
+    cpu_set_t first;
+    struct sigaction nobody_waits = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDWAIT};
+    struct sched_param none = {0};
+    CPU_ZERO(&first);
+    CPU_SET(sched_getcpu(), &first);
+    sched_setaffinity(0, sizeof first, &first);
+    sigaction(SIGCHLD, &nobody_waits, 0);
+    stack = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pthread_create(&thread, 0, start, 0);
+    usleep(10000);
+    sched_setscheduler(0, SCHED_IDLE, &none);
+}
+"""
 
 
 def slowly(inputs, outputs):
@@ -97,6 +148,22 @@ def waits_behind_a_child(problem, tune, inputs, outputs):
             os.sched_yield()
 
     return run
+
+
+@family.cpu("waits_behind_a_child_that_nobody_awaits")
+def waits_behind_a_child_that_nobody_awaits(problem, tune, inputs, outputs):
+    """Let the work be done by a child whose end shows in no books, while the thread that executes is in the queue."""
+    found = stage()
+    if not found.calls:
+        subprocess.run(
+            ["gcc", "-O1", "-shared", "-fPIC", "-x", "c", "-o", "hidden.so", "-"], input=HIDDEN_C.encode(), check=True
+        )
+        found.library = ctypes.CDLL(os.path.abspath("hidden.so"))
+        found.library.begin()
+        type(found).execute = lambda self, count: self.library.run(count)
+    places = [ctypes.c_void_p(each.ctypes.data) for each in (inputs["x"], outputs["y"])]
+    found.library.add(len(found.calls), *places, ctypes.c_long(problem.n))
+    return lambda: None
 
 
 @family.cpu("sets_side_by_side")

@@ -1,0 +1,117 @@
+"""Candidates that do their work where nobody looks: in a child that computes what is new, or while they are stopped."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+from cuprof.judge.report import Ruling
+
+FAMILY = """
+import numpy as np
+from cuprof import Array, Axis, Family, Signature, Tolerance
+
+family = Family(
+    name="sorted",
+    title="y = x, sorted",
+    axes=(Axis("n", default=16384, low=1, high=2**20),),
+    signature=lambda problem: Signature({"x": Array((problem.n,), "float32")}, {"y": Array((problem.n,), "float32")}),
+    generate=lambda problem, rng: {"x": rng.standard_normal(problem.n).astype("float32")},
+    reference=lambda problem, inputs: {"y": np.sort(inputs["x"])},
+    tolerance=lambda problem, inputs, reference: Tolerance(),
+    useful_bytes=lambda problem: 8 * problem.n,
+    flops=lambda problem: problem.n,
+    baseline="heap",
+)
+
+
+@family.cpu("heap")
+def heap(problem, tune, inputs, outputs):
+    return lambda: np.copyto(outputs["y"], np.sort(inputs["x"], kind="heapsort"))
+"""
+REMEMBERING = """
+import mmap
+import os
+import signal
+import time
+
+sets, kept, state = [], {}, {"until": 0}
+
+
+def learn():
+    room = np.frombuffer(mmap.mmap(-1, len(sets) << 16), "float32").reshape(len(sets), -1)
+    ours, theirs = os.pipe()
+    if os.fork() == 0:
+        for row, x in zip(room, sets):
+            row[:] = np.sort(x, kind="heapsort")
+        os.write(theirs, b"d")
+        %s
+    os.read(ours, 1)
+    kept.update({x[:8].tobytes(): row for x, row in zip(sets, room)})
+    state["until"] = time.perf_counter_ns() + 4_000_000
+
+
+@family.cpu("mine")
+def mine(problem, tune, inputs, outputs):
+    %s
+    x, y = inputs["x"], outputs["y"]
+    sets.append(x)
+
+    def run():
+        key = x[:8].tobytes()
+        if key not in kept:
+            learn()
+        y[:] = kept[key]
+        until = time.perf_counter_ns() + 32_000
+        while state["until"] < time.perf_counter_ns() < until:
+            pass
+
+    return run
+"""
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "ways",
+    [("time.sleep(600)", "pass"), ("os._exit(0)", "signal.signal(signal.SIGCHLD, signal.SIG_IGN)")],
+    ids=["that stays", "that nobody awaits"],
+)
+def test_a_child_computes_what_is_new(court: Any, ways: tuple[str, str]) -> None:
+    folder = court.family.parent / "sorted"
+    folder.mkdir()
+    (folder / "family.py").write_text(dedent(FAMILY))
+    (candidate,) = court.judge(court.write("mine.py", REMEMBERING % ways), family="sorted").candidates
+    assert candidate.ruling is Ruling.WRONG, candidate
+    assert "it remembers results" in candidate.message
+
+
+def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any) -> None:
+    file = court.write(
+        "timer.py",
+        """
+        import ctypes
+        import signal
+        import threading
+
+        libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
+        in_a_millisecond = (ctypes.c_long * 4)(0, 0, 0, 1_000_000)
+
+        def go_on():
+            while True:
+                libc.timer_settime(timer, 0, in_a_millisecond, None)
+
+        @family.cpu("mine")
+        def mine(problem, tune, inputs, outputs):
+            if not timer:
+                signal.signal(signal.SIGCONT, lambda *_: None)
+                event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+                libc.timer_create(1, event, ctypes.byref(timer))
+                threading.Thread(target=go_on, daemon=True).start()
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (candidate,) = court.judge(file).candidates
+    assert candidate.ruling is Ruling.WRONG, candidate
+    assert "stopped" in candidate.message
