@@ -7,6 +7,7 @@ import json
 import os
 import random
 import struct
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,58 @@ def test_an_expression_that_never_ends_is_refused_at_once(tmp_path: Path) -> Non
         Definition(write_beside(tmp_path, definition={**DEFINITION, "axes": axes})).load().signature(Point(rows=4))
 
 
+def change(of: str, **parts: Any) -> dict[str, Any]:
+    return {of: {**DEFINITION[of], **parts}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (change("inputs", x={"shape": ["²"], "dtype": "float32"}), "x has the axis ²"),
+        (change("inputs", x={"shape": ["1" * 5000], "dtype": "float32"}), "Exceeds the limit"),
+        (change("axes", hidden={"type": "const", "value": 2**63}), "has the shape .*, which no array has"),
+        (change("axes", half={"type": "expr", "expression": ""}), "'' is not an expression"),
+        (change("axes", half={"type": "expr", "expression": "hidden / 3"}), "axis half is 21.3.*; it must be a whole"),
+    ],
+)
+def test_a_shape_that_no_array_has_is_told_with_its_file(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=f"^{tmp_path}/(definition.json|workload.jsonl:1) is no .*{told}"):
+        Definition(write_beside(tmp_path, definition={**DEFINITION, **changed})).load()
+
+
+def test_a_warning_of_python_about_an_expression_is_not_shown(
+    project: Project, cli: Callable[..., Result], recwarn: pytest.WarningsRecorder
+) -> None:
+    half = {"half": {"type": "expr", "expression": "1or 2"}}
+    write_beside(project.root / "task", definition={**DEFINITION, **change("axes", **half)})
+    assert cli("sweep", "task", "dry_run=true").exit_code == 0
+    assert [str(each.message) for each in recwarn] == []
+
+
+def test_an_error_quotes_a_part_of_what_is_endless(project: Project, cli: Callable[..., Result]) -> None:
+    x = {"shape": ["rows"], "dtype": "z" * 1_000_000}
+    write_beside(project.root / "task", definition={**DEFINITION, **change("inputs", x=x)})
+    assert 1000 < len(cli("sweep", "task", "dry_run=true").err) < 5000
+
+
+def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path, workloads=[{**WORKLOADS[0], "uuid": str(number)} for number in range(6000)])
+    Definition(folder).read()
+    (folder / "workload_2.jsonl").write_bytes((folder / "workload.jsonl").read_bytes())
+    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition has 10000 workloads at most"):
+        Definition(folder).read()
+
+
+def test_parts_of_a_line_that_are_passed_over_take_no_memory(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path)
+    for plain in (WORKLOADS[0], {"definition": DEFINITION["name"], "workload": WORKLOADS[0]}):
+        (folder / "workload.jsonl").write_text(json.dumps(plain)[:-1] + ', "tags": [' + "{}, " * 500_000 + "{}]}")
+        tracemalloc.start()
+        Definition(folder).read()
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder", "huge", "circle", "long"])
 def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path: Path, kind: str) -> None:
     folder = write_beside(tmp_path / "task", workloads=with_tensor("w.safetensors" if kind != "long" else "w" * 5000))
@@ -112,6 +165,13 @@ def test_sources_of_any_kind_and_size_are_bounded(tmp_path: Path, name: str) -> 
     os.mkfifo(folder / name)
     with pytest.raises(UsageError):
         Definition(folder).load()
+
+
+def test_a_header_of_tensors_is_bounded(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path, workloads=[WITH_TENSOR])
+    (folder / "w.safetensors").write_bytes(struct.pack("<Q", 20 << 20))
+    with pytest.raises(UsageError, match="has 20971520 bytes; at most 16777216 are read"):
+        draw(folder)
 
 
 HEADERS = [
