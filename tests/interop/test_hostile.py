@@ -7,22 +7,26 @@ import json
 import os
 import random
 import struct
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.errors import BuildError, CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.interop.files import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
+from cuprof.interop.schema import Solution
+from cuprof.interop.solutions import load_function
 from tests.conftest import Result
-from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, write_beside
+from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, solution, write_beside
 
 STORED = {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}
 WITH_TENSOR = {**WORKLOADS[0], "inputs": {**WORKLOADS[0]["inputs"], "weight": STORED}}
@@ -189,6 +193,31 @@ def test_headers_of_tensors_that_lie_are_refused(tmp_path: Path, header: Any) ->
     (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
     with pytest.raises(UsageError):
         draw(folder)
+
+
+def test_sources_are_unpacked_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "cache/cuprof/solutions"
+    own.mkdir(parents=True)
+    own.chmod(0o777)
+    writing = msgspec.convert(SOLUTIONS[1], Solution)
+    load_function(writing)
+    assert own.stat().st_mode & 0o777 == 0o700
+    (planted,) = own.rglob("kernel.py")
+    planted.write_text("run = print")
+    monkeypatch.delitem(sys.modules, f"_cuprof_solution_{planted.parent.parent.name}")
+    assert load_function(writing) is not print
+    monkeypatch.setattr(os, "geteuid", lambda: own.stat().st_uid + 1)
+    with pytest.raises(BuildError, match=r"cannot be written to .* \(it belongs to another user\); set XDG_CACHE_HOME"):
+        load_function(writing)
+
+
+@pytest.mark.parametrize("source", ["L" * 300 + ".py", "main.py/more.py"])
+def test_sources_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    given = msgspec.convert(solution("odd", {"main.py": "", source: ""}), Solution)
+    with pytest.raises(BuildError, match=f"odd cannot be written to {tmp_path}.*; set XDG_CACHE_HOME"):
+        load_function(given)
 
 
 SMALL: list[Any] = [None, True, -1, 0, 1.5, "", "x", [], {}, [1, [2]], {"a": {}}]
