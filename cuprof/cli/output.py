@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
+MOST_OF_AN_ERROR = 4000
+"""Characters: a stranger's file may hold a name of many megabytes."""
 GAP = "  "
 
 
@@ -179,7 +181,7 @@ def print_error(error: Exception) -> int:
     explained = explain(error)
     if explained is None:
         raise error
-    print_message(f"error: {explained}")
+    print_message(f"error: {hide_passwords(str(explained))[:MOST_OF_AN_ERROR]}")
     return explained.exit_code
 
 

@@ -9,6 +9,7 @@ import ast
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -161,7 +162,9 @@ _PARTS = (*_FORMS, *_OPERATIONS, ast.And, ast.Or, ast.Load)
 def _parse(text: str, known: Collection[str]) -> ast.expr:
     """Return the syntax tree of an expression that has only what the language has, and only known names."""
     try:
-        tree = ast.parse(text, mode="eval").body
+        with warnings.catch_warnings():  # of "1or 2"
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise _LanguageError("is not an expression") from None
     level: list[ast.AST] = [tree]

@@ -103,7 +103,8 @@ _SECRET = r"(?:password|passwd|passphrase|secret)[\w-]{0,40}|\bpwd"
 _NOT_HIDDEN = r"(?!\*\*\*(?:[&\s'\"]|$))"
 _IN_USER_INFO = re.compile(
     # an "@" in a password should be quoted and may not be, so the last one before another URL ends it
-    rf"(?<![\w+.:/-])[\w+.:-]*//[^:/\n]*:(?!\*\*\*@)(?P<password>(?:(?!{_NEXT_URL})[^\n])*|[^\n]*)@"
+    # a path for which a URL was taken has one slash of two, and a mistyped one three
+    rf"(?<![\w+.:/-])(?:[\w+.:-]*//+|[\w+.-]+:/)[^:/\n]*:(?!\*\*\*@)(?P<password>(?:(?!{_NEXT_URL})[^\n])*|[^\n]*)@"
 )
 _OPTION = re.compile(r"[?&](?P<name>[^=&?\n]+)=")
 _VALUE = re.compile(rf"{_NOT_HIDDEN}[^&\n]*")
@@ -159,7 +160,7 @@ def hide_in_data(value: Any) -> Any:
 
 def _find_passwords(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each begins and ends; they may overlap."""
-    if "//" in text and "@" in text:
+    if "/" in text and "@" in text:
         yield from (match.span("password") for match in _IN_USER_INFO.finditer(text))
     yield from (match.span("password") for match in _IN_SETTING.finditer(text))
     for match in _OPTION.finditer(text):

@@ -45,8 +45,8 @@ SAFETENSORS = {
     "F8_E5M2": "float8_e5m2", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U8": "uint8",
     "BOOL": "bool",
 }  # fmt: skip
-MOST_HEADER_BYTES = 100 << 20
-"""As the library safetensors takes them."""
+MOST_HEADER_BYTES = 16 << 20
+"""A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
 
 
 class DefinitionFamily(FunctionFamily):
@@ -61,7 +61,7 @@ class DefinitionFamily(FunctionFamily):
     def __init__(self, files: Files) -> None:
         self.files = files
         self.definition = definition = schema.read(files.definition, Definition)
-        self.workloads = [each for path in files.workloads for each in schema.read_workloads(path, definition)]
+        self.workloads = schema.read_workloads(files.workloads, definition)
         read = [schema.read(path, Solution) for path in files.solutions]
         self.solutions = [each for each in read if each.definition == definition.name]
         if not self.workloads or (read and not self.solutions):

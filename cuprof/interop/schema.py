@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
 from cuprof.core.errors import UsageError
-from cuprof.core.expression import compute
+from cuprof.core.expression import ExpressionError, compute
 from cuprof.families import Array
 from cuprof.interop.files import read_bytes
 
@@ -28,6 +28,8 @@ DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} 
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
 MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
+MOST_WORKLOADS = 10_000
+"""Of a definition: planning as many takes ten seconds."""
 MOST_TEXT = 1 << 20
 """Characters of a Python source; Python's parser takes a hundred times as much memory."""
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
@@ -68,7 +70,7 @@ class Definition(msgspec.Struct):
         for name, one in {**self.inputs, **self.outputs}.items():
             if one.dtype not in DTYPES:
                 raise ValueError(f"{name} is of type {one.dtype}; supported are {', '.join(DTYPES)}")
-            absent = [each for each in one.shape or () if not each.isdigit() and each not in self.axes]
+            absent = [each for each in one.shape or () if not each.isdecimal() and each not in self.axes]
             if absent:
                 raise ValueError(f"{name} has the axis {absent[0]}; there are {', '.join(self.axes)}")
         if shared := self.inputs.keys() & self.outputs.keys():
@@ -83,7 +85,7 @@ class Definition(msgspec.Struct):
             if axis.type == "expr":
                 value = compute(axis.expression, known)
                 if not isinstance(value, int | float) or value != int(value):
-                    raise UsageError(f"axis {name} of definition {self.name} is {value!r}; it must be a whole number")
+                    raise ValueError(f"axis {name} is {value!r}; it must be a whole number")
                 known[name] = int(value)
         return known
 
@@ -114,9 +116,9 @@ class Definition(msgspec.Struct):
         return tuple(name for name, one in self.inputs.items() if name in found and one.shape is not None)
 
     def _make_array(self, name: str, one: Tensor, sizes: dict[str, int]) -> Array:
-        shape = tuple(int(each) if each.isdigit() else sizes[each] for each in one.shape or ())
+        shape = tuple(int(each) if each.isdecimal() else sizes[each] for each in one.shape or ())
         if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:
-            raise UsageError(f"{name} of definition {self.name} has the shape {shape}, which no array has")
+            raise ValueError(f"{name} has the shape {shape}, which no array has")
         return Array(shape, DTYPES[one.dtype])
 
 
@@ -195,6 +197,13 @@ class Input(msgspec.Struct):
     tensor_key: str = ""
 
 
+class Line(msgspec.Struct):
+    """A line of a trace set, or a plain workload; what else it holds may be of any size, and is passed over."""
+
+    definition: str = ""
+    workload: msgspec.Raw = msgspec.Raw()
+
+
 class Bounds(msgspec.Struct):
     """How far a result may lie from the reference, and how many of its elements have to be so near."""
 
@@ -226,24 +235,29 @@ class Workload(msgspec.Struct):
 
 def read(path: Path, kind: type[T]) -> T:
     """Return a definition or a solution; raise `UsageError` if the file is none, or asks for something unsupported."""
+    content = read_bytes(path)
     with _naming(path, kind.__name__.lower()):
-        return msgspec.json.decode(read_bytes(path), type=kind)
+        return msgspec.json.decode(content, type=kind)
 
 
-def read_workloads(path: Path, definition: Definition) -> list[Workload]:
-    """Return the workloads of a definition in a file with one a line, each plain or in a trace.
+def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Workload]:
+    """Return the workloads of a definition in files with one a line, each plain or in a trace.
 
     Raises:
-        UsageError: a line is no workload, or does not fit the definition.
+        UsageError: a line is no workload, or does not fit the definition, or there are too many.
     """
-    found = []
-    for number, line in enumerate(read_bytes(path).splitlines(), 1):
-        with _naming(f"{path}:{number}", "workload"):
-            said: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any]) if line.strip() else {}
-            trace = said if "workload" in said else {"definition": definition.name, "workload": said}
-            if said and trace["definition"] == definition.name:
-                found.append(msgspec.convert(trace["workload"], Workload))
-                _check_workload(found[-1], definition)
+    found: list[Workload] = []
+    for path in paths:
+        for number, line in enumerate(read_bytes(path).splitlines(), 1):
+            if not line.strip():
+                continue
+            with _naming(f"{path}:{number}", "workload"):
+                trace = msgspec.json.decode(line, type=Line)
+                if not trace.workload or trace.definition == definition.name:
+                    found.append(msgspec.json.decode(trace.workload or line, type=Workload))
+                    _check_workload(found[-1], definition)
+            if len(found) > MOST_WORKLOADS:
+                raise UsageError(f"{path}: a definition has {MOST_WORKLOADS} workloads at most; take some out")
     return found
 
 
@@ -258,6 +272,7 @@ def _check_workload(given: Workload, definition: Definition) -> None:
             raise ValueError(f"workload {given.uuid} sets {name} to {value}, and the definition says {said}")
     if absent := definition.inputs.keys() - given.inputs.keys():
         raise ValueError(f"workload {given.uuid} has no input {', '.join(sorted(absent))}")
+    definition.list_arrays(given.axes)
     if given.is_custom and not definition.custom_inputs_entrypoint:
         raise ValueError(f"workload {given.uuid} is custom, and the definition has no custom_inputs_entrypoint")
 
@@ -266,7 +281,7 @@ def _check_workload(given: Workload, definition: Definition) -> None:
 def _naming(path: Path | str, kind: str) -> Iterator[None]:
     try:
         yield
-    except (msgspec.DecodeError, ValueError, KeyError, OverflowError, RecursionError) as error:
+    except (ExpressionError, msgspec.DecodeError, ValueError, KeyError, OverflowError, RecursionError) as error:
         raise UsageError(f"{path} is no {kind} of FlashInfer-Bench or SOL-ExecBench: {error}") from None
 
 

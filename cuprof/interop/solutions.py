@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import importlib
 import inspect
@@ -86,13 +87,22 @@ def _own_modules(solution: Solution) -> set[str]:
 
 
 def _unpack(solution: Solution) -> Path:
-    """Write the sources, whole or not at all: Triton and compilers want files."""
-    folder = user_cache() / "solutions" / hashlib.sha256(content_of(solution).encode()).hexdigest()[:24]
-    for source in solution.sources:
-        file = folder / source.path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        if not file.exists():
-            write_whole(file, source.content.encode())
+    """Write the sources, whole or not at all, where nobody else may write: Triton and compilers want files."""
+    place = user_cache() / "solutions"
+    folder = place / hashlib.sha256(content_of(solution).encode()).hexdigest()[:24]
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if place.stat().st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to another user")
+        place.chmod(0o700)
+        for source in solution.sources:
+            file, content = folder / source.path, source.content.encode()
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.is_file() or file.read_bytes() != content:
+                write_whole(file, content)
+    except OSError as error:
+        remedy = "set XDG_CACHE_HOME to a folder of yours with space, or shorten its paths"
+        raise BuildError(f"{solution.name} cannot be written to {place} ({error.strerror}); {remedy}") from None
     return folder
 
 

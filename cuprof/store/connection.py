@@ -59,7 +59,7 @@ def parse_url(url: str) -> URL:
         raise StoreError(
             f"database {backend!r} is not supported; use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         )
-    if parsed.password is not None and _is_ambiguous(url):
+    if (parsed.password is not None and _is_ambiguous(url)) or "@" in (parsed.database or ""):
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
     parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
     if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):

@@ -156,6 +156,8 @@ class Merge:
                     else:
                         self._reconcile(part, row, there)
             self._insert(part, new, keys)
+        if part.table is t.samples:
+            self._drop_bare_timings()
         if differing:
             self._tell_differing(part, differing)
 
@@ -212,6 +214,14 @@ class Merge:
             self.connection.execute(sa.delete(t.timing).where(t.timing.c.id == row["timing_id"]))
             self.merged.added["timing"] -= 1
         self.merged.refused[f"{part.table.name}: {fault}"] += 1
+
+    def _drop_bare_timings(self) -> None:
+        """Delete the new timings without samples: nothing can be compared with them."""
+        is_new = among(self.connection, t.timing.c.id, self._new.get("timing", ()))
+        bare = sa.delete(t.timing).where(is_new, t.timing.c.id.not_in(sa.select(t.samples.c.timing_id)))
+        if count := self.connection.execute(bare).rowcount:
+            self.merged.added["timing"] -= count
+            self.merged.refused["timing: it has no samples"] += count
 
     def _doubt(self, part: Part, row: Row) -> None:
         """Remember the trial whose state a refused run may have set."""

@@ -16,6 +16,8 @@ CLOCK_SKEW_S = 86_400.0
 """Dates up to a day ahead are accepted: clocks of hosts differ, and some keep local time as UTC."""
 SHORTEST_NS = 1e-3
 """A picosecond: less than the step of any timer, even divided by the executions of a batch."""
+MOST_ROUNDS = 1 << 31
+"""More than a sweep has."""
 SWEEP_ENDS = ("finished", "interrupted")
 WORDS: Mapping[tuple[str, str], Collection[str]] = {
     **dict.fromkeys([("run", "state"), ("trial", "state"), ("profile", "state")], frozenset(State)),
@@ -44,7 +46,7 @@ def list_rules(table: sa.Table, now: float) -> list[Rule]:
     rules += [Rule(name, _is_size, f"{name} is not a possible value") for name in _SIZES.get(table.name, ())]
     for column in table.c:
         if isinstance(column.type, UtcTime):
-            rules.append(Rule(column.name, partial(_is_past, now), f"{column.name} is in the future"))
+            rules.append(Rule(column.name, partial(_is_past, now), f"{column.name} is in the future or before 1970"))
         elif words := WORDS.get((table.name, column.name)):
             rules.append(Rule(column.name, words.__contains__, f"{column.name} is an unknown word"))
     return rules
@@ -72,7 +74,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_past(now: float, value: float) -> bool:
-    return value <= now + CLOCK_SKEW_S
+    return 0 < value <= now + CLOCK_SKEW_S  # 0 is stored as unknown
 
 
 def find_timing_fault(timing: Mapping[str, Any]) -> str:
@@ -84,13 +86,15 @@ def find_timing_fault(timing: Mapping[str, Any]) -> str:
 
 def find_samples_fault(samples: Mapping[str, Any]) -> str:
     """Return why the samples of a timing are refused, empty when they are not."""
-    durations, exclusions = samples["durations_ns"], samples["exclusions"]
+    durations, exclusions = samples["durations_ns"], samples["exclusions"] or [""] * len(samples["durations_ns"])
     for name in ("rounds", "sm_clocks_mhz", "exclusions"):
         if samples[name] is not None and len(samples[name]) != len(durations):
             return f"{name} and durations_ns have different lengths"
-    for place, duration in enumerate(durations):
-        if duration is None or (exclusions and exclusions[place]):
-            continue
-        if not isinstance(duration, (int, float)) or not _is_duration(duration):
-            return "durations_ns has a sample that is not a possible duration"
-    return ""
+    if not all(type(each) is int and -1 <= each < MOST_ROUNDS for each in samples["rounds"]):
+        return "rounds has an impossible number"
+    if not all(isinstance(each, str) for each in exclusions):
+        return "exclusions has a reason that is not a text"
+    counted = [one for one, excluded in zip(durations, exclusions, strict=True) if one is not None and not excluded]
+    if not {int, float, type(None)}.issuperset(map(type, durations)) or not all(map(_is_duration, counted)):
+        return "durations_ns has a sample that is not a possible duration"
+    return "" if counted else "durations_ns has no sample that counts"

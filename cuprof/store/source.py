@@ -153,7 +153,7 @@ def _copy(connection: Connection, revision: str, url: URL, copy: URL) -> None:
     engine = make_engine(copy, foreign_keys=False)
     try:
         with engine.begin() as target:
-            migrate.run_migrations(target, copy, revision)
+            migrate.run_migrations(target, url, revision)
             metadata = sa.MetaData()
             metadata.reflect(target)
             tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]

@@ -37,6 +37,8 @@ def find_current(url: str) -> sqlite3.Connection | None:
 
 def connect_file(path: Path, read_only: bool, foreign_keys: bool = True) -> sqlite3.Connection:
     """Connect to an SQLite file, in WAL mode where it may be written to."""
+    if path.exists() and not path.is_file():  # SQLite would wait for a FIFO's writer, and hear no signal
+        raise sqlite3.OperationalError("unable to open database file")
     target = f"file:{quote(str(path.absolute()))}?mode={'ro' if read_only else 'rwc'}"
     if read_only and not _can_share(path):
         target += "&immutable=1"

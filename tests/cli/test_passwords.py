@@ -43,6 +43,16 @@ def test_a_password_that_ends_the_quotes_of_a_setting(cli: Cli, project: Project
     check(cli, ["report", "experiment=reduction", f'store.url="{type_url(FORMS[0], SECRETS[6])}"'])
 
 
+@pytest.mark.parametrize(
+    "words", [["ncu-import"], ["backup"], ["query", "best", "--store"], ["sweep", "reduction", "--config-dir"]]
+)
+@pytest.mark.parametrize("url", ["postgresql://me:hunter2@127.0.0.1:1/base", "postgresql:///me:hunter2@h/base"])
+def test_a_url_in_place_of_a_file_and_one_with_a_slash_too_many(
+    cli: Cli, project: Project, words: list[str], url: str
+) -> None:
+    check(cli, [*words, url])
+
+
 def test_doctor(cli: Cli, project: Project) -> None:
     for url in URLS[::13]:
         (project.root / "cuprof.toml").write_text(f"database = {json.dumps(url, ensure_ascii=False)}\n")

@@ -18,6 +18,7 @@ FORMS = (
     "mysql://me:{}@127.0.0.1:1/base",
     "postgresql://:{}@/base?host=/none",
     "sqlite:///none.sqlite?password={}",
+    "postgresql:///me:{}@127.0.0.1:1/base",
 )
 SECRETS = (
     WORD,

@@ -7,21 +7,26 @@ import json
 import os
 import random
 import struct
+import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from cuprof.core.errors import CuprofError, UsageError
+from cuprof.core.errors import BuildError, CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.interop.files import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
+from cuprof.interop.schema import Solution
+from cuprof.interop.solutions import load_function
 from tests.conftest import Result
-from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, write_beside
+from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, solution, write_beside
 
 STORED = {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}
 WITH_TENSOR = {**WORKLOADS[0], "inputs": {**WORKLOADS[0]["inputs"], "weight": STORED}}
@@ -82,6 +87,58 @@ def test_an_expression_that_never_ends_is_refused_at_once(tmp_path: Path) -> Non
         Definition(write_beside(tmp_path, definition={**DEFINITION, "axes": axes})).load().signature(Point(rows=4))
 
 
+def change(of: str, **parts: Any) -> dict[str, Any]:
+    return {of: {**DEFINITION[of], **parts}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (change("inputs", x={"shape": ["²"], "dtype": "float32"}), "x has the axis ²"),
+        (change("inputs", x={"shape": ["1" * 5000], "dtype": "float32"}), "Exceeds the limit"),
+        (change("axes", hidden={"type": "const", "value": 2**63}), "has the shape .*, which no array has"),
+        (change("axes", half={"type": "expr", "expression": ""}), "'' is not an expression"),
+        (change("axes", half={"type": "expr", "expression": "hidden / 3"}), "axis half is 21.3.*; it must be a whole"),
+    ],
+)
+def test_a_shape_that_no_array_has_is_told_with_its_file(tmp_path: Path, changed: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError, match=f"^{tmp_path}/(definition.json|workload.jsonl:1) is no .*{told}"):
+        Definition(write_beside(tmp_path, definition={**DEFINITION, **changed})).load()
+
+
+def test_a_warning_of_python_about_an_expression_is_not_shown(
+    project: Project, cli: Callable[..., Result], recwarn: pytest.WarningsRecorder
+) -> None:
+    half = {"half": {"type": "expr", "expression": "1or 2"}}
+    write_beside(project.root / "task", definition={**DEFINITION, **change("axes", **half)})
+    assert cli("sweep", "task", "dry_run=true").exit_code == 0
+    assert [str(each.message) for each in recwarn] == []
+
+
+def test_an_error_quotes_a_part_of_what_is_endless(project: Project, cli: Callable[..., Result]) -> None:
+    x = {"shape": ["rows"], "dtype": "z" * 1_000_000}
+    write_beside(project.root / "task", definition={**DEFINITION, **change("inputs", x=x)})
+    assert 1000 < len(cli("sweep", "task", "dry_run=true").err) < 5000
+
+
+def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path, workloads=[{**WORKLOADS[0], "uuid": str(number)} for number in range(6000)])
+    Definition(folder).read()
+    (folder / "workload_2.jsonl").write_bytes((folder / "workload.jsonl").read_bytes())
+    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition has 10000 workloads at most"):
+        Definition(folder).read()
+
+
+def test_parts_of_a_line_that_are_passed_over_take_no_memory(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path)
+    for plain in (WORKLOADS[0], {"definition": DEFINITION["name"], "workload": WORKLOADS[0]}):
+        (folder / "workload.jsonl").write_text(json.dumps(plain)[:-1] + ', "tags": [' + "{}, " * 500_000 + "{}]}")
+        tracemalloc.start()
+        Definition(folder).read()
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder", "huge", "circle", "long"])
 def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path: Path, kind: str) -> None:
     folder = write_beside(tmp_path / "task", workloads=with_tensor("w.safetensors" if kind != "long" else "w" * 5000))
@@ -114,6 +171,13 @@ def test_sources_of_any_kind_and_size_are_bounded(tmp_path: Path, name: str) -> 
         Definition(folder).load()
 
 
+def test_a_header_of_tensors_is_bounded(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path, workloads=[WITH_TENSOR])
+    (folder / "w.safetensors").write_bytes(struct.pack("<Q", 20 << 20))
+    with pytest.raises(UsageError, match="has 20971520 bytes; at most 16777216 are read"):
+        draw(folder)
+
+
 HEADERS = [
     {}, [], {"w": None}, {"w": {}}, {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0]}},
     {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0, 2**70]}}, {"w": {"dtype": [], "shape": 3}},
@@ -129,6 +193,31 @@ def test_headers_of_tensors_that_lie_are_refused(tmp_path: Path, header: Any) ->
     (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
     with pytest.raises(UsageError):
         draw(folder)
+
+
+def test_sources_are_unpacked_where_nobody_else_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    own = tmp_path / "cache/cuprof/solutions"
+    own.mkdir(parents=True)
+    own.chmod(0o777)
+    writing = msgspec.convert(SOLUTIONS[1], Solution)
+    load_function(writing)
+    assert own.stat().st_mode & 0o777 == 0o700
+    (planted,) = own.rglob("kernel.py")
+    planted.write_text("run = print")
+    monkeypatch.delitem(sys.modules, f"_cuprof_solution_{planted.parent.parent.name}")
+    assert load_function(writing) is not print
+    monkeypatch.setattr(os, "geteuid", lambda: own.stat().st_uid + 1)
+    with pytest.raises(BuildError, match=r"cannot be written to .* \(it belongs to another user\); set XDG_CACHE_HOME"):
+        load_function(writing)
+
+
+@pytest.mark.parametrize("source", ["L" * 300 + ".py", "main.py/more.py"])
+def test_sources_that_cannot_be_written_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    given = msgspec.convert(solution("odd", {"main.py": "", source: ""}), Solution)
+    with pytest.raises(BuildError, match=f"odd cannot be written to {tmp_path}.*; set XDG_CACHE_HOME"):
+        load_function(given)
 
 
 SMALL: list[Any] = [None, True, -1, 0, 1.5, "", "x", [], {}, [1, [2]], {"a": {}}]

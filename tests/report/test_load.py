@@ -181,3 +181,12 @@ def test_text_in_a_column_of_numbers_is_one_line(store, change: str) -> None:
     with pytest.raises(StoreError, match=r"is damaged or was changed by hand \(.*\); restore a copy") as caught:
         render(load_study(store, "invented"))
     assert "\n" not in str(caught.value)
+
+
+def test_of_two_trials_of_one_name_the_page_has_the_last(store) -> None:
+    fill(store, [Made("a", 10.0), Made("b", 20.0), Made("c", 30.0)])
+    with sqlite3.connect(str(store.url).removeprefix("sqlite:///")) as file:
+        file.execute("UPDATE variant SET name = 'a', source_hash = name WHERE name = 'b'")
+    study = load_study(store, "invented")
+    assert [(trial.variant, trial.median_ns) for trial in study.trials] == [("a", 20_000.0), ("c", 30_000.0)]
+    assert "figure-distribution" in render(study)

@@ -332,3 +332,10 @@ def test_threads_share_a_store(store: Store) -> None:
         thread.join()
     assert errors == []
     assert query(store.url, "SELECT COUNT(*) AS n FROM trials")["n"].tolist() == [40]
+
+
+def test_a_fifo_in_place_of_a_database_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.sqlite")
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=r"fifo\.sqlite cannot be opened"):
+            Store.open(f"sqlite:///{tmp_path}/fifo.sqlite", read_only=read_only)

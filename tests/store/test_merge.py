@@ -228,6 +228,7 @@ HOSTILE = {
     "another problem": "UPDATE problem SET coordinates = '{\"n\": 7}'",
     "deep JSON": "UPDATE device SET details = '" + "[" * 100_000 + "]" * 100_000 + "'",
     "bytes": "UPDATE station SET name = x'ff'; UPDATE variant SET origin = x'ff'",
+    "a revision of nobody": "UPDATE cuprof_revision SET version_num = '0000'",
     "a row that is missing": "PRAGMA foreign_keys=OFF; DELETE FROM problem",
 }
 
@@ -282,6 +283,32 @@ NONSENSE = {
         "UPDATE samples SET rounds = json_remove(rounds, '$[0]')",
         "samples: rounds and durations_ns have different lengths",
     ),
+    "a round that is text": (
+        "UPDATE samples SET rounds = json_set(rounds, '$[0]', 'x')",
+        "samples: rounds has an impossible number",
+    ),
+    "a round beyond all": (
+        "UPDATE samples SET rounds = json_set(rounds, '$[0]', 1 << 40)",
+        "samples: rounds has an impossible number",
+    ),
+    "a reason that is a number": (
+        "UPDATE samples SET exclusions = json_set(replace(rounds, '0', '\"\"'), '$[0]', 5)",
+        "samples: exclusions has a reason that is not a text",
+    ),
+    "a left out sample that is text": (
+        "UPDATE samples SET durations_ns = '[\"x\", 5]', rounds = '[0, 1]', sm_clocks_mhz = NULL, "
+        'exclusions = \'["throttled", ""]\'',
+        "samples: durations_ns has a sample that is not a possible duration",
+    ),
+    "no sample": (
+        "UPDATE samples SET durations_ns = '[]', rounds = '[]', sm_clocks_mhz = NULL, exclusions = NULL",
+        "samples: durations_ns has no sample that counts",
+    ),
+    "samples that are gone": ("DELETE FROM samples WHERE timing_id = 1", "timing: it has no samples"),
+    "a run of before 1970": (
+        "UPDATE run SET recorded_at = '1970-01-01 00:00:00.000000'",
+        "run: recorded_at is in the future or before 1970",
+    ),
     "an unknown state": ("UPDATE run SET state = 'marvellous'", "run: state is an unknown word"),
     "a run that took less than no time": (
         "UPDATE run SET duration_ns = -1",
@@ -289,11 +316,11 @@ NONSENSE = {
     ),
     "a run of the year 2099": (
         "UPDATE run SET recorded_at = '2099-01-01 00:00:00.000000', state = 'wrong_result'",
-        "run: recorded_at is in the future",
+        "run: recorded_at is in the future or before 1970",
     ),
     "a sweep of the year 2099": (
         "UPDATE sweep SET started_at = '2099-01-01 00:00:00.000000'",
-        "sweep: started_at is in the future",
+        "sweep: started_at is in the future or before 1970",
     ),
     "a bandwidth below none": (
         "UPDATE calibration SET read_bandwidth = -1",
@@ -319,7 +346,8 @@ def test_nonsense_is_refused_and_counted_and_the_rest_is_merged(
         sweep(store, 2, *[State.OK] * 4, clock=clock)
         honest = {name: len(rows) for name, rows in dump(store).items()}
     with closing(sqlite3.connect(theirs)) as raw:
-        raw.execute(f"{statement} WHERE {LIMIT.get(table, 'rowid = 1' if table == 'sweep' else 'sweep_id = 1')}")
+        limit = LIMIT.get(table, "rowid = 1" if table == "sweep" else "sweep_id = 1")
+        raw.execute(statement if " WHERE " in statement else f"{statement} WHERE {limit}")
         raw.commit()
     with Store.open(new("mine.sqlite")) as store:
         (result,) = merge(store, f"sqlite:///{theirs}")
@@ -363,7 +391,7 @@ def test_a_run_of_the_future_changes_no_state_of_a_trial(
     for target in (mine, Path(new("other.sqlite").removeprefix("sqlite:///"))):
         with Store.open(f"sqlite:///{target}") as store:
             (result,) = merge(store, f"sqlite:///{theirs}")
-            assert result.refused["run: recorded_at is in the future"] == 1
+            assert result.refused["run: recorded_at is in the future or before 1970"] == 1
             with store.snapshot() as connection:
                 query = sa.text("SELECT DISTINCT state FROM trial WHERE identity = :identity")
                 state = connection.scalars(query, {"identity": TRIALS[0].identity}).one()
