@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from cuprof.judge.border.suspect import Suspect
 from cuprof.judge.report import Ruling
 
 FAMILY = """
@@ -87,7 +89,14 @@ def test_a_child_computes_what_is_new(court: Any, ways: tuple[str, str]) -> None
     assert "it remembers results" in candidate.message
 
 
-def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any) -> None:
+def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = Suspect.pause
+
+    def pause_longer(self: Suspect) -> None:
+        pause(self)
+        time.sleep(0.01)  # for the timer, as where inputs are large
+
+    monkeypatch.setattr(Suspect, "pause", pause_longer)
     file = court.write(
         "timer.py",
         """
