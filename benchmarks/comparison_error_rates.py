@@ -19,9 +19,8 @@ import numpy as np
 from cuprof.config.model import MeasureConfig
 from cuprof.statistics.contrasts import Contrasts, Known, contrast, learn
 from cuprof.statistics.median import locate_median
-from cuprof.statistics.noise import Noise
+from cuprof.statistics.noise import Noise, estimate_scale
 from cuprof.statistics.samples import Samples
-from cuprof.statistics.sweep_noise import estimate_scale
 from cuprof.statistics.verdict import Rule, Verdict, judge
 from cuprof.worker.stopping import GROWTH
 

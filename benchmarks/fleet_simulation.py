@@ -36,7 +36,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
 from cuprof.engine.executor import Batch, Result
 from cuprof.engine.grid import GridScheduler
-from cuprof.results.trials import list_ends
+from cuprof.results.sweeps import list_ends
 from cuprof.store import Store, processes, stations
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cuprof.comparison.compare import Comparison
     from cuprof.comparison.sides import Side
-    from cuprof.statistics.sweep_noise import SweepNoise
+    from cuprof.statistics.noise import SweepNoise
 
 FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}

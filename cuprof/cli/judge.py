@@ -19,8 +19,8 @@ from cuprof.core.project import Project, find_project
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.border.fork_server import ForkServer
+    from cuprof.judge.court import Request
     from cuprof.judge.report import Candidate, Report
-    from cuprof.judge.request import Request
 
 DESCRIPTION = """\
 Judge candidates against a family's baseline: right, honest, and at least as fast? Each runs in processes of its own,
@@ -140,7 +140,7 @@ def _make_request(arguments: argparse.Namespace, project: Project, origin: AnyOr
     from cuprof.config.composer import compose
     from cuprof.config.overrides import quoted
     from cuprof.judge.contenders import check_file
-    from cuprof.judge.request import Request
+    from cuprof.judge.court import Request
     from cuprof.statistics.verdict import Rule
 
     family = f"family={quoted(Path(arguments.family).absolute().name)}"

@@ -20,8 +20,7 @@ from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
 from cuprof.results.read import make_columns
 from cuprof.statistics.contrasts import Contrasts, contrast
-from cuprof.statistics.noise import PREPARED
-from cuprof.statistics.sweep_noise import SweepNoise
+from cuprof.statistics.noise import PREPARED, SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
 
 AT_ONCE = 300_000

@@ -13,8 +13,15 @@ from cuprof.backends.registry import find_spec
 from cuprof.comparison.trials import number_keys
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
-from cuprof.statistics.noise import NO_NOISE, PREPARED, NoiseModel
-from cuprof.statistics.sweep_noise import AS_MODELLED, MANY_CONTROLS, SweepNoise, estimate_scale
+from cuprof.statistics.noise import (
+    AS_MODELLED,
+    MANY_CONTROLS,
+    NO_NOISE,
+    PREPARED,
+    NoiseModel,
+    SweepNoise,
+    estimate_scale,
+)
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
 SEVERAL_LAUNCHES = NoiseModel("CUDA, several launches or a library", 0.002, 200.0)

@@ -35,8 +35,7 @@ from cuprof.core.text import hide_passwords, list_first
 from cuprof.engine.provenance import run_git
 from cuprof.interop import results as imported_results
 from cuprof.results.read import read_results
-from cuprof.results.sweeps import SweepRow, list_tried_sweeps
-from cuprof.results.trials import list_variant_names
+from cuprof.results.sweeps import SweepRow, list_tried_sweeps, list_variant_names
 from cuprof.statistics.samples import Samples
 from cuprof.store import Store
 from cuprof.store.connection import parse_url, show

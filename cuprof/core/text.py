@@ -171,3 +171,20 @@ def _find_passwords(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_secret(name: str) -> bool:
     return re.search(_SECRET, name, re.IGNORECASE) is not None
+
+
+MESSAGE_CHARACTERS = 2048
+LOG_CHARACTERS = 8192
+
+
+def excerpt(text: str, most: int = LOG_CHARACTERS) -> str:
+    """Return the beginning and the end of a text longer than `most` characters, saying how much is left out."""
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} … [{len(text) - 2 * half} characters left out] … {text[-half:]}"
+
+
+def one_line(text: str) -> str:
+    """Return a text, or an excerpt of it, on one line."""
+    return " ".join(excerpt(text, MESSAGE_CHARACTERS).split())

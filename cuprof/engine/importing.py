@@ -12,7 +12,7 @@ from cuprof.core.text import count
 from cuprof.ncu.files import find_conditions, keep_artifact
 from cuprof.ncu.launches import Group, Owner, group_launches
 from cuprof.ncu.report_file import read_report
-from cuprof.results.trials import list_taken_in, read_known
+from cuprof.results.sweeps import list_taken_in, read_known
 from cuprof.store import Store
 
 METRIC_SET = "imported"

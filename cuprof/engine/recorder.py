@@ -13,8 +13,8 @@ from cuprof.engine.executor import Executor, Result
 from cuprof.engine.observer import Observer
 from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared
-from cuprof.results.sessions import compare_sessions
-from cuprof.results.trials import list_ends
+from cuprof.results.earlier import compare_sessions
+from cuprof.results.sweeps import list_ends
 from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim

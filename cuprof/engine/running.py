@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Thread
+from threading import Event, Thread
 
 from cuprof.backends.registry import is_host
 from cuprof.config.model import SweepConfig
-from cuprof.core.errors import UnreachableStoreError
+from cuprof.core.errors import StoreError, UnreachableStoreError
 from cuprof.core.interrupts import shielded
 from cuprof.core.processes import count_cores, import_ahead
 from cuprof.core.project import Project
@@ -21,18 +21,19 @@ from cuprof.core.records import Outcome, SweepFacts, Trial
 from cuprof.core.text import count
 from cuprof.engine.devices import open_executors
 from cuprof.engine.dispatcher import Dispatcher, Scheduler
+from cuprof.engine.executor import Executor
 from cuprof.engine.grid import open_grid
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
-from cuprof.engine.presence import present
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
 from cuprof.engine.spool import hand_in, open_spool
 from cuprof.families import Family
 from cuprof.results.earlier import count_outdated
+from cuprof.results.progress import count_done, list_at_work
 from cuprof.store import Store
-from cuprof.store.connection import database_file, parse_url
-from cuprof.store.network import describe_network
+from cuprof.store.connection import database_file, describe_network, parse_url
+from cuprof.store.stations import BEAT_S
 
 OPENINGS, REOPEN_S = 3, 0.5
 SEARCHING = ("scipy.linalg", "scipy.optimize", "scipy.special")
@@ -268,3 +269,49 @@ class Run:
             started_at=before.started_at if before else 0.0,
             purpose=config.purpose or ("timing" if any(self.prepared.methods.values()) else "profiling"),
         )
+
+
+LOOK_SHARE = 0.02
+"""The most of the time that counting everybody's trials may take: of a million trials it takes a second."""
+Share = Callable[[int, int, Sequence[str]], None]
+
+
+@contextmanager
+def present(
+    store: Store, executors: Sequence[Executor], sweep_id: int = 0, share: Share | None = None
+) -> Iterator[None]:
+    """Keep the claims of executors alive from a thread, and give them up at the end of the block.
+
+    Args:
+        share: called from the thread, while other processes take part, with how many trials all have done, how many
+            there are, and a line on each executor of the others.
+    """
+    ended = Event()
+
+    def beat() -> None:
+        look_at = 0.0
+        while not ended.wait(BEAT_S):
+            mine = {one.number: one.doing for one in executors if one.number}
+            # The store may be back before the claims end. A request to stop is for the main thread, which ends them.
+            with suppress(StoreError, KeyboardInterrupt):
+                store.beat(mine)
+                if share is None or (began := time.monotonic()) < look_at:
+                    continue
+                with store.snapshot() as connection:
+                    others = [line for key, line in list_at_work(connection, sweep_id).items() if key not in mine]
+                    if others:
+                        share(*count_done(connection, sweep_id), others)
+                look_at = began + (time.monotonic() - began) / LOOK_SHARE
+
+    thread, is_reachable = Thread(target=beat, daemon=True), True
+    thread.start()
+    try:
+        yield
+    except UnreachableStoreError:
+        is_reachable = False  # the claims end by themselves
+        raise
+    finally:
+        ended.set()
+        thread.join()
+        if is_reachable:
+            store.leave([one.number for one in executors if one.number])

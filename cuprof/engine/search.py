@@ -30,7 +30,7 @@ from cuprof.engine.profiling import Profiling
 from cuprof.engine.recorder import Recorder
 from cuprof.ncu.collector import open_collector
 from cuprof.results.earlier import EarlierRun, list_earlier
-from cuprof.results.trials import list_tried
+from cuprof.results.sweeps import list_tried
 from cuprof.search.registry import make_strategy
 from cuprof.search.space import Space
 from cuprof.worker.messages import Job

@@ -13,6 +13,7 @@ import msgspec
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import DeviceFacts, Devices, Trial
+from cuprof.core.text import one_line
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
@@ -23,7 +24,6 @@ from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, Ref
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 

@@ -18,6 +18,7 @@ from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, Devices, State, Trial, Unavailable
 from cuprof.core.scratch import ScratchFolder
+from cuprof.core.text import one_line
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.executor import Executor
@@ -26,16 +27,16 @@ from cuprof.engine.observer import Observer
 from cuprof.engine.planning import choose_problems
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
+from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import Contender, Entrance
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
-from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden
 from cuprof.plan import Selection, plan
 from cuprof.sandbox.settings import Sandbox
+from cuprof.statistics.verdict import Rule
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import WorkerSettings
 from cuprof.worker.method import methods
 
@@ -62,6 +63,37 @@ CLAIMS = {
     "crashed": "ends its process",
     "timed_out": "does not come to an end",
 }
+
+
+@dataclass(frozen=True)
+class Request:
+    """The candidates to judge, and how.
+
+    Args:
+        config: the family, the problems and how they are timed; its variants, database and report are ignored.
+        origin: of the family.
+        candidates: sources (.cu, .cl), Python files and solutions in JSON, as `check_file` returns them.
+        like: the variant that sources replace; empty takes the baseline, or the one variant of their language.
+        rounds: how often each candidate is timed, between two timings of the baseline.
+        noise: relative standard deviation of a time from one process to another; None as `compare` takes it.
+        as_root: judge although this process is root's; code in a sandbox can then read what root alone may read.
+        time_limit_s: how long one step of a candidate may take; 0 leaves the configuration's limits.
+        database: file to keep the results in; None keeps them until the end.
+        counters: read hardware counters too, as the configuration's `ncu` says.
+    """
+
+    config: SweepConfig
+    origin: AnyOrigin
+    candidates: tuple[Path, ...]
+    baseline: str = ""
+    like: str = ""
+    rounds: int = 3
+    rule: Rule = field(default_factory=Rule)
+    noise: float | None = None
+    as_root: bool = False
+    time_limit_s: float = 0.0
+    database: Path | None = None
+    counters: bool = False
 
 
 def judge(request: Request, project: Project, observer: Observer, server: ForkServer, warden: Warden) -> Report:

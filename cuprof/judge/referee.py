@@ -23,6 +23,7 @@ from cuprof.config.model import SweepConfig
 from cuprof.core.errors import FamilyError, LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import OF_FAMILY, Check, Devices, Measure, Outcome, State, Timing
+from cuprof.core.text import excerpt, one_line
 from cuprof.engine.executor import Executor
 from cuprof.families import Family
 from cuprof.families.candidate import Extension
@@ -35,7 +36,6 @@ from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import Pool, Sets
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Job, WorkerSettings
 from cuprof.worker.problem import Problem
 from cuprof.worker.status_page import Phase

@@ -19,8 +19,8 @@ from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each
 from cuprof.core.records import Measure
 from cuprof.judge.report import ACCEPTED, Row
 from cuprof.statistics.contrasts import Contrasts
+from cuprof.statistics.noise import SweepNoise
 from cuprof.statistics.samples import Samples
-from cuprof.statistics.sweep_noise import SweepNoise
 from cuprof.statistics.verdict import Rule, judge, list_judgements
 from cuprof.store import Store
 

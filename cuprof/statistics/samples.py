@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from cuprof.statistics.ticks import SAME_TICK
+from cuprof.statistics.median import SAME_TICK
 
 
 @dataclass(frozen=True, eq=False)

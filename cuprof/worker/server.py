@@ -19,14 +19,13 @@ from cuprof.builds import BuildPool
 from cuprof.core.errors import CuprofError, DeviceMemoryError, FamilyError
 from cuprof.core.processes import AHEAD, AT_ONCE, import_ahead
 from cuprof.core.records import DeviceFacts, Unavailable
-from cuprof.core.text import list_first
+from cuprof.core.text import excerpt, list_first
 from cuprof.families import Family
 from cuprof.families.candidate import extend
 from cuprof.families.trace import describe
 from cuprof.interop.origins import AnyOrigin
 from cuprof.worker import messages
 from cuprof.worker.devices import DeviceTable
-from cuprof.worker.excerpt import excerpt
 from cuprof.worker.job import Held, JobRun, make_program
 from cuprof.worker.problem import Problem
 from cuprof.worker.status_page import NO_TRIAL, Phase, StatusPage

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from cuprof.backends.contract import DeviceLostError, Runnable
 from cuprof.core import errors
 from cuprof.core.records import OF_FAMILY, Check, Measure, Outcome, State, Timing
+from cuprof.core.text import excerpt, one_line
 from cuprof.families import Program, Tolerances, Variant
 from cuprof.families.trace import describe, last_frames
-from cuprof.worker.excerpt import excerpt, one_line
 from cuprof.worker.messages import Finished, JobTrial
 from cuprof.worker.status_page import Phase, StatusPage
 

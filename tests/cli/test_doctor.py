@@ -175,7 +175,7 @@ def test_an_unusable_url_of_a_database_is_missing(url: str) -> None:
 
 
 def test_a_database_on_a_network_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.store.network.find_filesystem", lambda file: "nfs4")
+    monkeypatch.setattr("cuprof.store.connection.find_filesystem", lambda file: "nfs4")
     found = examine_database(f"sqlite:///{tmp_path}/a.sqlite")
     assert found.health is Health.WARNING
     assert "network file system (nfs4)" in found.detail

@@ -26,8 +26,7 @@ from cuprof.comparison.sides import load_sides
 from cuprof.comparison.trials import each
 from cuprof.core.records import DeviceFacts, Measure
 from cuprof.statistics.contrasts import Contrasts
-from cuprof.statistics.noise import Noise, NoiseModel
-from cuprof.statistics.sweep_noise import AS_MODELLED, SweepNoise, estimate_scale
+from cuprof.statistics.noise import AS_MODELLED, Noise, NoiseModel, SweepNoise, estimate_scale
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 

@@ -10,7 +10,7 @@ import pytest
 from cuprof.config.model import LimitsConfig
 from cuprof.engine import presence
 from cuprof.engine.executor import Executor
-from cuprof.engine.presence import present
+from cuprof.engine.running import present
 from cuprof.worker.messages import WorkerSettings
 
 

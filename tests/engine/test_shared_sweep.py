@@ -110,7 +110,7 @@ def test_a_station_that_waits_for_its_turn_says_so_to_those_who_ask(
         assert heard.wait(60)
         yield
 
-    monkeypatch.setattr("cuprof.engine.presence.BEAT_S", 0.001)
+    monkeypatch.setattr("cuprof.engine.running.BEAT_S", 0.001)
     monkeypatch.setattr(Store, "beat", beat)
     monkeypatch.setattr(DeviceLocks, "hold", hold)
     result, _ = bench.sweep("sound_first")

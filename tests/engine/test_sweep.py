@@ -335,7 +335,7 @@ def test_a_database_that_is_removed_meanwhile_is_reported(
 
 
 def test_a_database_on_a_network_is_told_of_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cuprof.store.network.find_filesystem", lambda file: "nfs4")
+    monkeypatch.setattr("cuprof.store.connection.find_filesystem", lambda file: "nfs4")
     _, heard = bench.sweep("sound_first", "sound_last")
     assert sum("network file system (nfs4)" in note for note in heard.notes) == 1
 

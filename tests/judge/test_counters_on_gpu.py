@@ -14,9 +14,8 @@ from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.contenders import check_file
-from cuprof.judge.court import judge
+from cuprof.judge.court import Request, judge
 from cuprof.judge.report import Report, Ruling
-from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden
 from cuprof.ncu.executable import get_executable
 

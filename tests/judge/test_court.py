@@ -16,10 +16,9 @@ from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
-from cuprof.judge.court import judge
+from cuprof.judge.court import Request, judge
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Ruling, as_data
-from cuprof.judge.request import Request
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
 from tests.judge.conftest import QUICK, Court

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from store_samples import ARTIFACT, FACTS, make_counter, make_profile, make_trial
 
-from cuprof.results.trials import list_taken_in, read_known
+from cuprof.results.sweeps import list_taken_in, read_known
 from cuprof.store import Store
 
 

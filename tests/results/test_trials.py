@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from store_samples import FACTS, make_trial
 
-from cuprof.results.trials import list_variant_names
+from cuprof.results.sweeps import list_variant_names
 from cuprof.store import Store
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cuprof.core.errors import SelectionError
-from cuprof.search.portfolio import assign, find_portfolio
+from cuprof.report.portfolio import assign, find_portfolio
 
 
 def is_cover(times: np.ndarray, chosen: tuple[int, ...], within: float) -> bool:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cuprof.statistics.ticks import spread_over_tick
+from cuprof.statistics.median import spread_over_tick
 
 
 def test_spread_readings_stay_in_order_and_within_their_tick() -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from cuprof.store.network import describe_network, find_filesystem
+from cuprof.store.connection import describe_network, find_filesystem
 
 
 def mount(monkeypatch: pytest.MonkeyPatch, *mounts: tuple[Path | str, str]) -> None:

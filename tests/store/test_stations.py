@@ -12,7 +12,7 @@ from store_samples import FACTS, make_outcome, make_trial
 
 from cuprof.core.records import State
 from cuprof.results.queries import query
-from cuprof.results.trials import list_ends
+from cuprof.results.sweeps import list_ends
 from cuprof.store import Store, outcomes
 from cuprof.store import tables as t
 from cuprof.store.processes import Process

@@ -21,11 +21,11 @@ import numpy as np
 from cuprof.backends.contract import arena_bytes
 from cuprof.backends.registry import get_shared_memory, open_backend
 from cuprof.core.errors import UsageError
+from cuprof.core.text import one_line
 from cuprof.families.candidate import extend
 from cuprof.judge.border.layout import Place, cut
 from cuprof.judge.border.signals import LENGTH, REQUEST, Answer, Ask, Outline, Refusal, Task
 from cuprof.plan import plan
-from cuprof.worker.excerpt import one_line
 from cuprof.worker.messages import Outlined
 from cuprof.worker.method import reading_options
 from cuprof.worker.trial import explain
