@@ -277,8 +277,8 @@ NETWORKS = {
     "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
     "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs",
 }  # fmt: skip
-"""Types of file systems as Linux names them; those of FUSE are named "fuse.PROGRAM". SQLite's WAL needs memory that all of
-its processes share, and locks that hold: https://sqlite.org/wal.html, https://sqlite.org/faq.html#q5."""
+"""Types of file systems as Linux names them; those of FUSE are named "fuse.PROGRAM". WAL needs memory that all of its
+processes share, and locks that hold: https://sqlite.org/wal.html, https://sqlite.org/faq.html#q5."""
 FUSE_NETWORKS = ("ceph", "davfs", "gcsfuse", "gluster", "juicefs", "mfs", "rclone", "s3", "sshfs")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cuprof.config.model import LimitsConfig
-from cuprof.engine import presence
+from cuprof.engine import running
 from cuprof.engine.executor import Executor
 from cuprof.engine.running import present
 from cuprof.worker.messages import WorkerSettings
@@ -31,7 +31,7 @@ class Stopped:
 
 
 def test_a_request_to_stop_does_not_end_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(presence, "BEAT_S", 0.01)
+    monkeypatch.setattr(running, "BEAT_S", 0.01)
     executor, store = Executor(WorkerSettings(), LimitsConfig()), Stopped()
     executor.number = 7
     kept: Any = store

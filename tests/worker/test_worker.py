@@ -183,12 +183,17 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
     with begin() as worker:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker.folder.path
-        give_up = time.monotonic() + 30  # a grandchild may not have begun when its parent's answer comes
-        while len(found := running_with(files)) < 4:
-            assert time.monotonic() < give_up, found
-            time.sleep(0.02)
-        assert len(found) == 4
+        await_daemons(files)
     assert not running_with(files)
+
+
+def await_daemons(files: Path) -> None:
+    """Wait until all four run: a grandchild may not have begun when its parent's answer comes."""
+    give_up = time.monotonic() + 30
+    while len(found := running_with(files)) < 4:
+        assert time.monotonic() < give_up, found
+        time.sleep(0.02)
+    assert len(found) == 4
 
 
 @pytest.mark.own_workers
@@ -197,6 +202,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
     with begin() as worker:
         do(worker, make_job("leaves_daemons", folder=folder))
         files = worker.folder.path
+        await_daemons(files)
         os.kill(worker.process.pid, signal.SIGKILL)
     give_up = time.monotonic() + 30
     while (left := running_with(files)) and time.monotonic() < give_up:
