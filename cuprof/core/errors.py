@@ -148,7 +148,9 @@ class ProfilerError(CuprofError):
 
 
 def explain(error: Exception | None) -> CuprofError | None:
-    """Return the error to show: one of ours, or that a disk or a quota is full; None for any other."""
+    """Return the error to show: one of ours, that a disk or a quota is full, or a path too long; None for any other."""
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return UsageError(f"the path {str(error.filename)[:99]}… is too long for a file; choose a shorter one")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return StoreError(f"the output cannot be written: {error.strerror}")
     return error if isinstance(error, CuprofError) else None

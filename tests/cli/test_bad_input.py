@@ -191,3 +191,16 @@ def test_the_outside_of_a_project_works_too(cli: Cli, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     assert "reduction" in cli("list", "families").out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["status", "--store", "sqlite:///{}"], ["merge", "{}"], ["sweep", "{}"], ["sweep", "{}.py"], ["query", "{}"]]
+    + [["compare", "{}.sqlite", "x.json"], ["judge", "scale", "{}.py"], ["init", "{}"], ["report", "report.path={}"]]
+    + [["ncu-import", "{}"], ["query", "best", "--output", "{}.csv"], ["backup", "{}"], ["check", "{}"]],
+)
+def test_a_path_too_long_for_a_file_is_one_line(cli: Cli, scale: Project, words: list[str]) -> None:
+    result = cli(*(word.format("long" * 80) for word in words))
+    assert result.exit_code == 2
+    assert "Traceback" not in result.err
+    assert len(result.err) < 3000
