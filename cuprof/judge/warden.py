@@ -66,12 +66,13 @@ class Warden:
         if self.is_off:
             return None
         folders = [family, *([file.parent] if file else [])]
+        others = [other for other in self.files if file and other != file]  # a baseline's source may be a candidate too
         return Sandbox(
             namespaces=not self.refusal,
             devices=devices,
             memory_bytes=self.memory_bytes or default_memory_bytes(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
-            hidden=(*map(str, self._find_lockable()), *(str(other) for other in self.files if other != file)),
+            hidden=(*map(str, self._find_lockable()), *map(str, others)),
         )
 
     def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:

@@ -197,3 +197,10 @@ def test_which_variant_a_source_stands_in_for() -> None:
         find_like(family, "cuda", "")
     family.baseline = "doubles_cuda"
     assert find_like(family, "cuda", "") == "doubles_cuda"
+
+
+def test_the_baselines_own_source_is_a_candidate_like_any_other(court: Court, namespaces: None) -> None:
+    require_opencl()
+    own = Path(__file__).parents[1] / "data" / "families" / "backends" / "behaviours.cl"
+    (found,) = court.judge(own, family="backends", like="doubles_opencl", baseline="doubles_opencl").candidates
+    assert found.ruling is Ruling.NOT_FASTER, found.message
