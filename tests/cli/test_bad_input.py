@@ -194,13 +194,25 @@ def test_the_outside_of_a_project_works_too(cli: Cli, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    "words",
-    [["status", "--store", "sqlite:///{}"], ["merge", "{}"], ["sweep", "{}"], ["sweep", "{}.py"], ["query", "{}"]]
-    + [["compare", "{}.sqlite", "x.json"], ["judge", "scale", "{}.py"], ["init", "{}"], ["report", "report.path={}"]]
-    + [["ncu-import", "{}"], ["query", "best", "--output", "{}.csv"], ["backup", "{}"], ["check", "{}"]],
+    "line",
+    [
+        "status --store sqlite:///{}",
+        "merge {}",
+        "sweep {}",
+        "sweep {}.py",
+        "query {}",
+        "compare {}.sqlite x.json",
+        "judge scale {}.py",
+        "init {}",
+        "report report.path={}",
+        "ncu-import {}",
+        "query best --output {}.csv",
+        "backup {}",
+        "check {}",
+    ],
 )
-def test_a_path_too_long_for_a_file_is_one_line(cli: Cli, scale: Project, words: list[str]) -> None:
-    result = cli(*(word.format("long" * 80) for word in words))
+def test_a_path_too_long_for_a_file_is_one_line(cli: Cli, scale: Project, line: str) -> None:
+    result = cli(*line.format("long" * 80).split())
     assert result.exit_code == 2
     assert "Traceback" not in result.err
     assert len(result.err) < 3000
