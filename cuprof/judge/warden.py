@@ -60,19 +60,18 @@ class Warden:
 
         Args:
             family: the family's folder, with a copy of a candidate's Python file.
-            file: the candidate's own, beside which it may have others.
+            file: the candidate's own, beside which it may have others; none of a baseline, whose source may be one too.
             devices: it needs a GPU.
         """
         if self.is_off:
             return None
         folders = [family, *([file.parent] if file else [])]
-        others = [other for other in self.files if file and other != file]  # a baseline's source may be a candidate too
         return Sandbox(
             namespaces=not self.refusal,
             devices=devices,
             memory_bytes=self.memory_bytes or default_memory_bytes(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
-            hidden=(*map(str, self._find_lockable()), *map(str, others)),
+            hidden=(*map(str, self._find_lockable()), *(str(other) for other in self.files if file and other != file)),
         )
 
     def list_first(self, family: Path, rounds: int) -> list[Sandbox | None]:

@@ -14,6 +14,7 @@ from cuprof.core.records import Measure
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap
 from cuprof.judge.clock import Clock
+from cuprof.judge.examiner import FoundError
 
 COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS = 256, 5_000.0, 30_000.0, 130_000.0
 LONG = 40
@@ -100,3 +101,15 @@ def test_of_one_set_the_round_trip_is_taken_out() -> None:
     clock = make_clock(honest)
     clock.sets.count = 1
     assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(EXECUTION_NS, abs=1)
+
+
+@pytest.mark.parametrize("cpu_ns", [2_000_000, None], ids=["while other threads waste processors", "plainly"])
+def test_results_that_are_remembered_are_found(monkeypatch: pytest.MonkeyPatch, cpu_ns: int | None) -> None:
+    clock = make_clock(honest)
+    clock.sets.kind, clock.suspect.spins = "host", False
+    known = Lap(1_000_000, 0, cpu_ns)
+    monkeypatch.setattr(clock, "_lap", lambda counts, flush: [known])
+    clock.time(Measure.COLD)
+    monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000, 0, cpu_ns).costs_ns)
+    with pytest.raises(FoundError, match=r"it remembers results: an execution takes 8\.20 µs on inputs that are new"):
+        clock.time(Measure.COLD)

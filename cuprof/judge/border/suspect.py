@@ -74,9 +74,9 @@ class Lap(NamedTuple):
     is_sound: bool = True
 
     @property
-    def cost_ns(self) -> float:
-        """Return the CPU time where it is known, else the duration."""
-        return float(self.duration_ns if self.cpu_ns is None else self.cpu_ns)
+    def costs_ns(self) -> tuple[float, float]:
+        """Return the CPU time where it is known, else the duration; and the duration."""
+        return float(self.duration_ns if self.cpu_ns is None else self.cpu_ns), float(self.duration_ns)
 
 
 class Suspect:
