@@ -19,15 +19,13 @@ import msgspec
 
 from cuprof.cli.stream import styled
 from cuprof.core.errors import explain
-from cuprof.core.text import hide_passwords, visible, visible_json
+from cuprof.core.text import excerpt, hide_passwords, visible, visible_json
 
 if TYPE_CHECKING:
     from cuprof.engine.preview import Preview
 
 PIPE_WIDTH = 160
 """Columns assumed where there is no terminal to ask: wide enough that tables need not wrap."""
-MOST_OF_AN_ERROR = 4000
-"""Characters: a stranger's file may hold a name of many megabytes."""
 GAP = "  "
 
 
@@ -181,7 +179,7 @@ def print_error(error: Exception) -> int:
     explained = explain(error)
     if explained is None:
         raise error
-    print_message(f"error: {hide_passwords(str(explained))[:MOST_OF_AN_ERROR]}")
+    print_message(f"error: {excerpt(hide_passwords(str(explained)))}")
     return explained.exit_code
 
 

@@ -11,6 +11,9 @@ from urllib.parse import unquote_plus
 
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Control characters, marks of writing direction (Unicode Annex 9), line separators and lone surrogates."""
+MESSAGE_CHARACTERS = 2048
+LOG_CHARACTERS = 8192
+"""A message of more, of a kernel or of a compiler, is cut: a stranger's may have many megabytes."""
 
 
 def describe_tried(tried: int, again: int) -> str:
@@ -171,10 +174,6 @@ def _find_passwords(text: str) -> Iterator[tuple[int, int]]:
 
 def _is_secret(name: str) -> bool:
     return re.search(_SECRET, name, re.IGNORECASE) is not None
-
-
-MESSAGE_CHARACTERS = 2048
-LOG_CHARACTERS = 8192
 
 
 def excerpt(text: str, most: int = LOG_CHARACTERS) -> str:

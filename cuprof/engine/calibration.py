@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -90,14 +90,15 @@ class Calibrator:
         if not isinstance(answer, Calibration):
             self.note(f"{backend}: the device could not be calibrated: {answer}")
             return None
-        pids = answer.details.get("other_processes")
-        if pids and (others := name_others(pids)):  # to look at all processes takes milliseconds
+        if others := name_others(answer.details.get("other_processes")):
             self.note(f"{backend}: other processes compute on the device: {others}")
         return answer
 
 
-def name_others(pids: Iterable[int]) -> str:
+def name_others(pids: Collection[int] | None) -> str:
     """Return processes with their names, but for those that this process has started: `judge` prepares several."""
+    if not pids:  # to look at all processes takes milliseconds
+        return ""
     own = {process.pid for process in psutil.Process().children(recursive=True)}
     names = {process.pid: f"{process.info['name']} (pid {process.pid})" for process in psutil.process_iter(["name"])}
     return ", ".join(names.get(pid, f"pid {pid}") for pid in pids if pid not in own)  # another container's have no name

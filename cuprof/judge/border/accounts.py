@@ -40,7 +40,7 @@ class Accounts:
             guards: the processes above them.
         """
         run, delay = _schedule(f"/proc/{main}/schedstat")
-        return cls(run, delay, sum(map(_cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
+        return cls(run, delay, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
 
     def waited_ns(self, after: Accounts) -> int:
         """Return how long the thread that executes waited behind others than the processes that are known."""
@@ -67,7 +67,7 @@ def _last_started() -> int:
         return int(file.read().split()[-1])
 
 
-def _cpu_ns(pid: int) -> int:
+def cpu_ns(pid: int) -> int:
     """Return the CPU time of all threads that a process has or had (Linux: CPUCLOCK_SCHED of a process)."""
     with suppress(OSError):
         return time.clock_gettime_ns(~pid << 3 | 2)

@@ -21,7 +21,7 @@ from cuprof.core.errors import CuprofError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder, read_end
-from cuprof.judge.border.accounts import Accounts, read_own_delay
+from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
 from cuprof.sandbox.confinement import GUARDS, list_family
@@ -282,7 +282,7 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
-                self._stopped_cpu = Accounts.read(self._main, pids, self._guards).cpu
+                self._stopped_cpu = sum(map(cpu_ns, pids))
                 return
             pids = found
             if time.monotonic() > until:
