@@ -223,13 +223,15 @@ class Clock:
         )
         sound = [each for each in rounds if each.is_sound] or rounds
         middle_ns = statistics.median(each.slope_ns for each in sound)
-        shift_ns = 0.0
+        whole_ns = statistics.median(self._count_ns(each.whole) for each in sound)
+        executions, shift_ns = sum(self._counts(count)), 0.0
         if count > 1:
-            whole_ns = statistics.median(self._count_ns(each.whole) for each in sound)
-            shift_ns = max((whole_ns - most_ns) / sum(self._counts(count)) - middle_ns, 0.0)
+            shift_ns = max((whole_ns - most_ns) / executions - middle_ns, 0.0)
             one_ns = min(self._count_ns(each.one) for each in sound if each.one is not None)
             if one_ns - most_one_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]:  # several were worked on at once
                 shift_ns = max(shift_ns, one_ns - most_one_ns - middle_ns)
+        if middle_ns + shift_ns <= 0:  # others used the device while round trips were timed: leave none out
+            shift_ns = whole_ns / executions - middle_ns
         samples = tuple(
             Sample(
                 number,

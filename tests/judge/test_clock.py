@@ -103,6 +103,18 @@ def test_of_one_set_the_round_trip_is_taken_out() -> None:
     assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(EXECUTION_NS, abs=1)
 
 
+@pytest.mark.parametrize("count", [1, COUNT])
+def test_where_round_trips_were_disturbed_none_is_left_out(count: int) -> None:
+    clock = make_clock(
+        late_second if count > 1 else honest, lambda counts: [each + 1_000_000 for each in honest(counts)]
+    )
+    clock.sets.count = count
+    whole_ns = sum(late_second([1, 1, count])) / (count + 2) if count > 1 else TRIP_NS + CHANGE_NS + EXECUTION_NS
+    timing = clock.time(Measure.COLD)
+    assert timing.summary.median_ns == pytest.approx(whole_ns, rel=0.01)
+    assert timing.details["held_to_requests"]
+
+
 @pytest.mark.parametrize("cpu_ns", [2_000_000, None], ids=["while other threads waste processors", "plainly"])
 def test_results_that_are_remembered_are_found(monkeypatch: pytest.MonkeyPatch, cpu_ns: int | None) -> None:
     clock = make_clock(honest)
