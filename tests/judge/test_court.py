@@ -298,42 +298,45 @@ def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: py
     assert report.exit_code < Ruling.UNUSABLE
 
 
-@pytest.mark.parametrize(
-    "claimed",
-    [
-        'replace(t, identity="x" * 32)',
-        't, replace(t, identity="a" * 32, backend="opencl")',
-        't, replace(t, identity="a" * 32, backend="")',
-        "t, t",
-        '*(replace(t, identity="%032x" % each, tunables=Point(each=each)) for each in range(900))',
-        "replace(t, order=2**70)",
-        "replace(t, threads=-2**70)",
-        'replace(t, tunables=Point(text="x" * 900_000))',
-    ],
+CLAIMED = (
+    'replace(t, identity="x" * 32)',
+    't, replace(t, identity="a" * 32, backend="opencl")',
+    't, replace(t, identity="a" * 32, backend="")',
+    "t, t",
+    '*(replace(t, identity="%032x" % each, tunables=Point(each=each)) for each in range(900))',
+    "replace(t, order=2**70)",
+    "replace(t, threads=-2**70)",
+    'replace(t, tunables=Point(text="x" * 900_000))',
 )
-def test_what_a_file_claims_of_itself_is_not_believed(court: Any, claimed: str) -> None:
-    honest = court.write("honest.py", HONEST)
-    file = court.write(
-        "claims.py",
-        """
-        from dataclasses import replace
-        from cuprof.core.point import Point
-        import cuprof.judge.border.inside as inner
-        real = inner.plan
-        def plan(family, selection, devices):
-            made = real(family, selection, devices)
-            (t,) = made.trials
-            return replace(made, trials=(CLAIMED,))
-        inner.plan = plan
-        @family.cpu("claims")
-        def claims(problem, tune, inputs, outputs):
-            return lambda: right(inputs, outputs)
-        """.replace("CLAIMED", claimed),
-    )
-    found, other = court.judge(file, honest).candidates
-    assert found.ruling is Ruling.WRONG
-    assert "claims to be what it is not" in found.message
-    assert len(found.message) < 300
+
+
+def test_what_files_claim_of_themselves_is_not_believed(court: Any) -> None:
+    files = [
+        court.write(
+            f"claims_{number}.py",
+            """
+            from dataclasses import replace
+            from cuprof.core.point import Point
+            import cuprof.judge.border.inside as inner
+            real = inner.plan
+            def plan(family, selection, devices):
+                made = real(family, selection, devices)
+                (t,) = made.trials
+                return replace(made, trials=(CLAIMED,))
+            inner.plan = plan
+            @family.cpu("claims")
+            def claims(problem, tune, inputs, outputs):
+                return lambda: right(inputs, outputs)
+            """.replace("CLAIMED", claimed),
+        )
+        for number, claimed in enumerate(CLAIMED)
+    ]
+    *found, other = court.judge(*files, court.write("honest.py", HONEST)).candidates
+    assert len(found) == len(CLAIMED)
+    for each, claimed in zip(found, CLAIMED, strict=True):
+        assert each.ruling is Ruling.WRONG, claimed
+        assert "claims to be what it is not" in each.message, claimed
+        assert len(each.message) < 300
     assert other.rows
 
 
