@@ -19,7 +19,7 @@ import msgspec
 
 from cuprof.cli.stream import styled
 from cuprof.core.errors import explain
-from cuprof.core.text import excerpt, hide_passwords, visible, visible_json
+from cuprof.core.text import MESSAGE_CHARACTERS, excerpt, hide_passwords, visible, visible_json
 
 if TYPE_CHECKING:
     from cuprof.engine.preview import Preview
@@ -179,7 +179,7 @@ def print_error(error: Exception) -> int:
     explained = explain(error)
     if explained is None:
         raise error
-    print_message(f"error: {excerpt(hide_passwords(str(explained)))}")
+    print_message(f"error: {excerpt(hide_passwords(str(explained)), 2 * MESSAGE_CHARACTERS)}")
     return explained.exit_code
 
 

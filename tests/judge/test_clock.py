@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cuprof.config.model import MeasureConfig
-from cuprof.core.records import Measure
+from cuprof.core.records import Measure, State
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap
 from cuprof.judge.clock import Clock
@@ -122,6 +122,28 @@ def test_results_that_are_remembered_are_found(monkeypatch: pytest.MonkeyPatch, 
     known = Lap(1_000_000, 0, cpu_ns)
     monkeypatch.setattr(clock, "_lap", lambda counts, flush: [known])
     clock.time(Measure.COLD)
-    monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000, 0, cpu_ns).costs_ns)
+    monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000, 0, cpu_ns))
     with pytest.raises(FoundError, match=r"it remembers results: an execution takes 8\.20 µs on inputs that are new"):
         clock.time(Measure.COLD)
+
+
+def test_where_others_had_the_processors_nobody_is_accused_and_nobody_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = make_clock(honest)
+    clock.sets.kind, clock.suspect.spins = "host", False
+    monkeypatch.setattr(clock, "_lap", lambda counts, flush: [Lap(1_000_000)])
+    monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000, 0, None, is_quiet=False))
+    clock.time(Measure.COLD)  # the family's own
+    clock.job.extension = "a stranger's"  # type: ignore[misc, assignment]
+    with pytest.raises(FoundError, match=r"the host was busy with other work, .* judge it again") as raised:
+        clock.time(Measure.COLD)
+    assert raised.value.state is State.SKIPPED
+
+
+def test_new_contents_are_drawn_again_where_a_thread_waited_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, taken = make_clock(honest), list[int]()
+    laps = iter([Lap(1_000_000), Lap(9_000_000, is_quiet=False), Lap(1_000_000), Lap(1_100_000)])
+    monkeypatch.setattr(clock.sets, "take", taken.append)
+    monkeypatch.setattr(clock, "_counts", lambda count: (count,))
+    monkeypatch.setattr(clock, "_lap", lambda counts, flush: [next(laps)])
+    assert clock._read_new(COUNT, "none").duration_ns == 1_100_000
+    assert len(taken) == 2

@@ -11,6 +11,7 @@ import pytest
 
 from cuprof.judge.border.accounts import cpu_ns
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
+from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.report import Ruling
 
 FAMILY = """
@@ -88,8 +89,8 @@ def test_a_child_computes_what_is_new(court: Any, ways: tuple[str, str]) -> None
     folder.mkdir()
     (folder / "family.py").write_text(dedent(FAMILY))
     (candidate,) = court.judge(court.write("mine.py", REMEMBERING % ways), family="sorted").candidates
-    assert candidate.ruling is Ruling.WRONG, candidate
-    assert "it remembers results" in candidate.message
+    assert "it remembers results" in candidate.message, candidate  # or nothing tells whether, where others are at work
+    assert candidate.ruling is (Ruling.UNUSABLE if TOO_BUSY in candidate.message else Ruling.WRONG)
 
 
 def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,10 @@ part of what the code takes.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,34 +19,34 @@ class Accounts:
     """One look at the books, in nanoseconds; taken before and after a request.
 
     Args:
-        run, delay: how long the thread that executes has run, and has waited.
+        threads: of the stranger's processes: how long each has run, and has waited.
         cpu: CPU time of all of the stranger's processes.
         ended: page faults of children that have ended, which show that there were some.
         last: the process or thread that was started last, anybody's: a child that nobody waits for shows nowhere else.
     """
 
-    run: int
-    delay: int
+    threads: Mapping[str, tuple[int, int]]
     cpu: int
     ended: int
     last: int
 
     @classmethod
-    def read(cls, main: int, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
+    def read(cls, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
         """Read them.
 
         Args:
-            main: the process whose first thread executes.
             pids: all processes that may run the stranger's code.
             guards: the processes above them.
         """
-        run, delay = _schedule(f"/proc/{main}/schedstat")
-        return cls(run, delay, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
+        names = [f"{pid}/task/{thread}" for pid in pids for thread in _list_threads(pid)]
+        threads = {name: _schedule(f"/proc/{name}/schedstat") for name in names}
+        return cls(threads, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
 
-    def waited_ns(self, after: Accounts) -> int:
-        """Return how long the thread that executes waited behind others than the processes that are known."""
-        others = (after.cpu - self.cpu) - (after.run - self.run)
-        return max((after.delay - self.delay) - max(others, 0), 0)
+    def until(self, after: Accounts, thread: str) -> tuple[int, int]:
+        """Return how long a thread ran, and how long it waited behind others than the processes that are known."""
+        (run, delay), (run_after, delay_after) = (each.threads.get(thread, (0, 0)) for each in (self, after))
+        run = run_after - run
+        return run, max(delay_after - delay - max(after.cpu - self.cpu - run, 0), 0)
 
 
 def read_own_delay() -> int:
@@ -59,6 +60,12 @@ def _schedule(path: str) -> tuple[int, int]:
         run, delay, _ = file.read().split()
         return int(run), int(delay)
     return 0, 0
+
+
+def _list_threads(pid: int) -> list[str]:
+    with suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    return []
 
 
 def _last_started() -> int:

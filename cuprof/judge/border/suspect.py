@@ -35,6 +35,8 @@ STOP_LIMIT_S, STOPS_S = 5.0, 0.002
 UNDISTURBED_NS = 20_000
 """What we may wait for a processor while a request is on its way. It may be executed meanwhile, so it cannot be left
 out."""
+QUIET_SHARE = 0.2
+"""If a thread waits for a processor for more of the duration, it says nothing of what the work takes."""
 STIRRING_NS = 50_000
 """Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
 MOST_STIRS = 1
@@ -66,12 +68,14 @@ class Lap(NamedTuple):
         look_ns: how long reading results took afterwards; 0 where that is part of the duration.
         cpu_ns: CPU time of all of the process's threads; None where it cannot be told, since children have ended.
         is_sound: we did not wait for a processor ourselves while the request was on its way or executed.
+        is_quiet: no thread of the process did, for long.
     """
 
     duration_ns: int
     look_ns: int = 0
     cpu_ns: int | None = None
     is_sound: bool = True
+    is_quiet: bool = True
 
     @property
     def costs_ns(self) -> tuple[float, float]:
@@ -234,7 +238,7 @@ class Suspect:
     def _clock_stopped(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
-        before, stopped = Accounts.read(self._main, self._stopped, self._guards), self._stopped
+        before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
         self._stirs += before.cpu - self._stopped_cpu > STIRRING_NS  # a timer of the kernel's may send SIGCONT
         if self._stirs > MOST_STIRS:
             raise LostError("its processes go on by themselves when they are stopped")
@@ -246,9 +250,9 @@ class Suspect:
         look()
         ended = time.perf_counter_ns()
         own.append(read_own_delay())
-        after = Accounts.read(self._main, stopped, self._guards)
+        after = Accounts.read(stopped, self._guards)
         self.stop()
-        waited_ns = before.waited_ns(after)
+        ran_ns, waited_ns = before.until(after, f"{self._main}/task/{self._main}")
         cpu_ns: int | None = after.cpu - before.cpu
         has_forked = stopped != self._stopped or after.ended != before.ended
         is_sound, is_known = True, not has_forked and after.last == before.last
@@ -257,8 +261,9 @@ class Suspect:
             waited_ns, cpu_ns = 0, None
         duration_ns = ended - started - (own[2] - own[1]) - waited_ns
         # Where both of us waited at once, too much has been left out.
-        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= after.run - before.run
-        return Lap(duration_ns, 0, cpu_ns, is_sound)
+        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns
+        longest_ns = max(before.until(after, thread)[1] for thread in after.threads)
+        return Lap(duration_ns, 0, cpu_ns, is_sound, is_sound and longest_ns <= QUIET_SHARE * duration_ns)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.
