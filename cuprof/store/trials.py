@@ -152,7 +152,7 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
         }
         for trial in trials
     ]
-    return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE, keep=["device_id"])
+    return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE)
 
 
 def _variant_key(trial: Trial) -> tuple[str, ...]:
