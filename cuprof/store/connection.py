@@ -174,9 +174,9 @@ def _begin(read_only: bool, connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
 
-def is_unreachable(error: exc.SQLAlchemyError) -> bool:
+def is_unreachable(error: Exception) -> bool:
     """Return whether a server could not be reached, or no longer; one that answers with an error can be."""
-    if not isinstance(error, exc.DBAPIError):
+    if not isinstance(error, exc.DBAPIError) or isinstance(error.orig, sqlite3.Error):
         return False
     if error.connection_invalidated:
         return True
@@ -192,8 +192,7 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except exc.SQLAlchemyError as error:
-        kind = UnreachableStoreError if database_file(url) is None and is_unreachable(error) else StoreError
-        raise kind(explain(url, error)) from error
+        raise (UnreachableStoreError if is_unreachable(error) else StoreError)(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the schema is not UTF-8
         raise StoreError(explain(url, error)) from error
 
@@ -234,7 +233,7 @@ def explain(url: URL, error: Exception) -> str:
         advice = next((advice for words, advice in _FILE_ADVICE.items() if re.search(words, low)), None)
     else:
         advice = next((advice for words, advice in _SERVER_ADVICE.items() if words in low), None)
-        if advice is None and isinstance(error, exc.SQLAlchemyError) and is_unreachable(error):
+        if advice is None and is_unreachable(error):
             advice = " cannot be reached: {text}"
         if advice is None and (remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or "")):
             advice = f": {{text}}; {remedy}"
