@@ -193,7 +193,7 @@ class Merge:
             if row[part.owner] not in self._new.get(owner, ()):
                 return SEEN
         if fault := self._find_fault(part, row):
-            self._refuse(part, row, fault)
+            self.merged.refused[f"{part.table.name}: {fault}"] += 1
             return REFUSED
         _check_hashes(part, row)
         self._adapt(part, row)
@@ -205,20 +205,15 @@ class Merge:
             return fault or find_samples_fault(row)
         return find_timing_fault(row) if part.table is t.timing and row["run_id"] in self._ok else ""
 
-    def _refuse(self, part: Part, row: Row, fault: str) -> None:
-        """Count a refused row; refused samples take their timing along."""
-        if part.table is t.samples:
-            self.connection.execute(sa.delete(t.timing).where(t.timing.c.id == row["timing_id"]))
-            self.merged.added["timing"] -= 1
-        self.merged.refused[f"{part.table.name}: {fault}"] += 1
-
     def _drop_bare_timings(self) -> None:
-        """Delete the new timings without samples: nothing can be compared with them."""
+        """Delete the new timings whose samples are refused or missing: nothing can be compared with them."""
         is_new = among(self.connection, t.timing.c.id, self._new.get("timing", ()))
         bare = sa.delete(t.timing).where(is_new, t.timing.c.id.not_in(sa.select(t.samples.c.timing_id)))
-        if count := self.connection.execute(bare).rowcount:
-            self.merged.added["timing"] -= count
-            self.merged.refused["timing: it has no samples"] += count
+        count = self.connection.execute(bare).rowcount
+        self.merged.added["timing"] -= count
+        refused = sum(number for what, number in self.merged.refused.items() if what.startswith("samples: "))
+        if count > refused:
+            self.merged.refused["timing: it has no samples"] += count - refused
 
     def _adapt(self, part: Part, row: Row) -> None:
         """Change what a row says of the place that it comes from, and remember what later rows need."""

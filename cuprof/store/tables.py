@@ -35,11 +35,6 @@ def optional(kind: Any, *names: str) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind) for name in names]
 
 
-def key() -> sa.Column[int]:
-    """Return the primary key that the database numbers."""
-    return sa.Column("id", BigId, primary_key=True)
-
-
 def reference(
     name: str, to: str, *, primary: bool = False, owned: bool = False, index: bool = False, null: bool = False
 ) -> sa.Column[int]:
@@ -52,6 +47,11 @@ def _table(name: str, *parts: Any, **options: Any) -> sa.Table:
     return sa.Table(name, METADATA, *parts, **options)
 
 
+def _numbered(name: str, *parts: Any) -> sa.Table:
+    """Return a table whose rows the database numbers."""
+    return _table(name, sa.Column("id", BigId, primary_key=True), *parts)
+
+
 property_ = _table(
     "property",
     sa.Column("name", Word, primary_key=True, nullable=False),
@@ -59,9 +59,8 @@ property_ = _table(
 )
 """A fact about the database itself."""
 
-device = _table(
+device = _numbered(
     "device",
-    key(),
     sa.Column("fingerprint", Word, unique=True, nullable=False),
     sa.Column("comparable", Word, index=True, nullable=False),
     *required(Word, "backend"),
@@ -72,9 +71,8 @@ device = _table(
 )
 """A device together with the software that drives it."""
 
-sweep = _table(
+sweep = _numbered(
     "sweep",
-    key(),
     *required(Text, "name", "experiment", "family", "baseline"),
     *required(Word, "purpose"),
     sa.Column("plan_hash", sa.String(128), index=True, nullable=False),
@@ -92,9 +90,8 @@ sweep = _table(
 )
 """The trials of one command, however often it was interrupted and run again."""
 
-station = _table(
+station = _numbered(
     "station",
-    key(),
     reference("sweep_id", "sweep.id", owned=True, index=True),
     *required(Text, "name", "process_host"),
     *required(sa.BigInteger, "process_id"),
@@ -116,9 +113,8 @@ calibration = _table(
 )
 """The measurements of a device in a sweep."""
 
-variant = _table(
+variant = _numbered(
     "variant",
-    key(),
     *required(Text, "family", "name"),
     *required(Word, "backend", "kind", "source_hash"),
     *required(Text, "source_text", "description", "origin"),
@@ -128,9 +124,8 @@ variant = _table(
 )
 """One implementation in one state of its source."""
 
-problem = _table(
+problem = _numbered(
     "problem",
-    key(),
     *required(Text, "family"),
     *required(Word, "fingerprint"),
     *required(Text, "label"),
@@ -139,9 +134,8 @@ problem = _table(
 )
 """One point on the problem axes of a family."""
 
-trial = _table(
+trial = _numbered(
     "trial",
-    key(),
     sa.Column("identity", Word, unique=True, nullable=False),
     reference("variant_id", "variant.id", index=True),
     reference("problem_id", "problem.id", index=True),
@@ -154,9 +148,8 @@ trial = _table(
 )
 """One variant at one problem with one choice of tunables on one kind of device."""
 
-run = _table(
+run = _numbered(
     "run",
-    key(),
     reference("trial_id", "trial.id", index=True),
     reference("sweep_id", "sweep.id", index=True),
     reference("device_id", "device.id", null=True),
@@ -190,9 +183,8 @@ sweep_trial = _table(
 )
 """One trial as a member of one sweep, and the run that the sweep goes by."""
 
-timing = _table(
+timing = _numbered(
     "timing",
-    key(),
     reference("run_id", "run.id", owned=True),
     *required(Word, "measure"),
     *required(sa.String(128), "method"),
@@ -235,9 +227,8 @@ ranking = _table(
 )
 """The ranking columns of views, one short row for each timing; `cuprof.store.ranking` computes them."""
 
-artifact = _table(
+artifact = _numbered(
     "artifact",
-    key(),
     sa.Column("sha256", Word, unique=True, nullable=False),
     *required(Text, "path"),
     *required(Word, "kind"),
@@ -247,9 +238,8 @@ artifact = _table(
 )
 """A kept profiler report."""
 
-profile = _table(
+profile = _numbered(
     "profile",
-    key(),
     reference("trial_id", "trial.id", index=True, null=True),
     reference("sweep_id", "sweep.id", index=True, null=True),
     reference("artifact_id", "artifact.id", null=True),
@@ -267,9 +257,8 @@ profile = _table(
 )
 """One run of the profiler over one trial, or one named group of foreign launches."""
 
-launch = _table(
+launch = _numbered(
     "launch",
-    key(),
     reference("profile_id", "profile.id", owned=True),
     *required(sa.Integer, "ordinal"),
     *required(Text, "kernel"),
@@ -281,9 +270,8 @@ launch = _table(
 )
 """One kernel launch that the profiler saw."""
 
-metric = _table(
+metric = _numbered(
     "metric",
-    key(),
     *required(sa.String(256), "name"),
     *required(Word, "unit"),
     *required(sa.String(256), "rollup"),
@@ -331,9 +319,8 @@ source_counters = _table(
 )
 """Counters of a launch by machine instruction, one list a fact; the view `instructions` has a row for each one."""
 
-advice = _table(
+advice = _numbered(
     "advice",
-    key(),
     reference("launch_id", "launch.id", owned=True),
     *required(sa.Integer, "ordinal"),
     *required(Text, "rule"),
