@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from cuprof.store.rows import among, columns_of, save, upsert
 from cuprof.store.types import fingerprint
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
+_variant_key = attrgetter("family", "variant", "backend", "kind", "source_hash")
 DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """Facts that may differ between two descriptions of one trial; the latest counts."""
 ENLISTING = "enlisting"
@@ -155,10 +157,6 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
     return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE)
 
 
-def _variant_key(trial: Trial) -> tuple[str, ...]:
-    return trial.family, trial.variant, trial.backend, trial.kind, trial.source_hash
-
-
 def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[Any, ...], int]:
     latest = {_variant_key(trial): trial for trial in trials}
     rows = [columns_of(t.variant, trial, name=trial.variant, ordinal=trial.order) for trial in latest.values()]
@@ -167,8 +165,8 @@ def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tupl
 
 
 def _save_problems(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, Any], int]:
-    marks = {(trial.family, trial.problem): "" for trial in trials}
-    marks = {(family, problem): fingerprint(problem) for family, problem in marks}
+    places = dict.fromkeys((trial.family, trial.problem) for trial in trials)
+    marks = {(family, problem): fingerprint(problem) for family, problem in places}
     rows = [
         {"family": family, "fingerprint": mark, "label": problem.label, "coordinates": problem}
         for (family, problem), mark in marks.items()
