@@ -1,4 +1,4 @@
-"""The tables of the database; db/DICTIONARY.md says what each column means.
+"""The tables of the database; db/DICTIONARY.md says what each table and each of its columns means.
 
 The migrations in db/migrations make the same schema; a test asserts that both agree. Import the module as `t`: a column
 is then `t.run.c.state`.
@@ -57,7 +57,6 @@ property_ = _table(
     sa.Column("name", Word, primary_key=True, nullable=False),
     *required(Text, "value"),
 )
-"""A fact about the database itself."""
 
 device = _numbered(
     "device",
@@ -69,7 +68,6 @@ device = _numbered(
     *required(sa.BigInteger, "memory_bytes"),
     *required(Json(dict), "identity", "details"),
 )
-"""A device together with the software that drives it."""
 
 sweep = _numbered(
     "sweep",
@@ -88,7 +86,6 @@ sweep = _numbered(
     *required(sa.BigInteger, "process_id"),
     *required(Real, "process_started"),
 )
-"""The trials of one command, however often it was interrupted and run again."""
 
 station = _numbered(
     "station",
@@ -100,7 +97,6 @@ station = _numbered(
     *required(UtcTime, "joined_at", "seen_at"),
     *optional(UtcTime, "left_at"),
 )
-"""A worker with its devices that takes part in a sweep; its process renews `seen_at` while it lives."""
 
 calibration = _table(
     "calibration",
@@ -111,7 +107,6 @@ calibration = _table(
     *required(Json(dict), "details"),
     *required(UtcTime, "measured_at"),
 )
-"""The measurements of a device in a sweep."""
 
 variant = _numbered(
     "variant",
@@ -122,7 +117,6 @@ variant = _numbered(
     *required(sa.Integer, "ordinal"),
     sa.UniqueConstraint("family", "name", "backend", "kind", "source_hash"),
 )
-"""One implementation in one state of its source."""
 
 problem = _numbered(
     "problem",
@@ -132,7 +126,6 @@ problem = _numbered(
     *required(Json(dict), "coordinates"),
     sa.UniqueConstraint("family", "fingerprint"),
 )
-"""One point on the problem axes of a family."""
 
 trial = _numbered(
     "trial",
@@ -146,7 +139,6 @@ trial = _numbered(
     sa.Column("state", Word, server_default=sa.text("'planned'"), nullable=False),
     sa.Column("message", Text, server_default=sa.text("''"), nullable=False),
 )
-"""One variant at one problem with one choice of tunables on one kind of device."""
 
 run = _numbered(
     "run",
@@ -168,7 +160,6 @@ run = _numbered(
     *optional(Text, "build_log"),
     *optional(Word, "job", "build_sass_hash"),
 )
-"""One execution of a trial and how it ended."""
 
 sweep_trial = _table(
     "sweep_trial",
@@ -181,7 +172,6 @@ sweep_trial = _table(
     *optional(Text, "unavailable_reason", "unavailable_remedy"),
     *optional(BigId, "station_id"),
 )
-"""One trial as a member of one sweep, and the run that the sweep goes by."""
 
 timing = _numbered(
     "timing",
@@ -197,7 +187,6 @@ timing = _numbered(
     *optional(Real, "energy_j", "mean_w", "idle_w"),
     sa.UniqueConstraint("run_id", "measure", "method"),
 )
-"""One measure of one run: the summary of its samples."""
 
 samples = _table(
     "samples",
@@ -205,7 +194,6 @@ samples = _table(
     *required(Json(list), "durations_ns", "rounds"),
     *optional(Json(list), "sm_clocks_mhz", "exclusions"),
 )
-"""The timed executions of a timing in order, one list for each fact; the view `sample` has a row for each one."""
 
 ranking = _table(
     "ranking",
@@ -225,7 +213,6 @@ ranking = _table(
     ),
     sqlite_with_rowid=False,
 )
-"""The ranking columns of views, one short row for each timing; `cuprof.store.ranking` computes them."""
 
 artifact = _numbered(
     "artifact",
@@ -236,7 +223,6 @@ artifact = _numbered(
     *required(Word, "tool_version"),
     *required(Json(list), "command"),
 )
-"""A kept profiler report."""
 
 profile = _numbered(
     "profile",
@@ -255,7 +241,6 @@ profile = _numbered(
     *required(UtcTime, "recorded_at"),
     *required(Word, "clock_control", "replay"),
 )
-"""One run of the profiler over one trial, or one named group of foreign launches."""
 
 launch = _numbered(
     "launch",
@@ -268,7 +253,6 @@ launch = _numbered(
     *required(Json(dict), "details"),
     sa.UniqueConstraint("profile_id", "ordinal"),
 )
-"""One kernel launch that the profiler saw."""
 
 metric = _numbered(
     "metric",
@@ -278,7 +262,6 @@ metric = _numbered(
     *required(Text, "meaning"),
     sa.UniqueConstraint("name", "unit", "rollup"),
 )
-"""A counter's name, unit and roll-up rule; a changed rule or unit is a new row, so old values keep theirs."""
 
 counter = _table(
     "counter",
@@ -290,7 +273,6 @@ counter = _table(
     *optional(Json(dict), "instances"),
     sqlite_with_rowid=False,
 )
-"""One metric of one launch."""
 
 trial_counter = _table(
     "trial_counter",
@@ -303,7 +285,6 @@ trial_counter = _table(
     *optional(Json(dict), "instances"),
     sqlite_with_rowid=False,
 )
-"""One metric rolled up over the launches of one profile, by the rule stored with the metric."""
 
 source_counters = _table(
     "source_counters",
@@ -317,7 +298,6 @@ source_counters = _table(
     *required(Json(dict), "stalls"),
     *optional(Json(dict), "excessive"),
 )
-"""Counters of a launch by machine instruction, one list a fact; the view `instructions` has a row for each one."""
 
 advice = _numbered(
     "advice",
@@ -329,4 +309,3 @@ advice = _numbered(
     *optional(Real, "speedup"),
     sa.UniqueConstraint("launch_id", "ordinal"),
 )
-"""A piece of Nsight Compute's advice about one launch."""
