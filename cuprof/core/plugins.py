@@ -31,8 +31,6 @@ def load_plugin(group: str, name: str, built_in: Mapping[str, str], what: str) -
     """Return the object of this name, imported now; a built-in one wins over an installed one.
 
     Args:
-        group: the entry points' group.
-        name: the name to look for.
         built_in: name → "module:object".
         what: what the group holds, for the message ("search strategy").
 

@@ -54,11 +54,9 @@ class DeviceFacts:
     """Describe a device and the software that drives it.
 
     Args:
-        backend: the back end's name.
         index: ordinal among the devices of this back end.
         name: the vendor's name of the model.
         uuid: the physical device's, empty where there is none.
-        memory_bytes: total device memory.
         identity: the facts that make timings comparable (name, compute capability, driver, library versions), part of
             every trial's identity. Nothing in it names a host or one physical card.
         details: further facts for people (SM count, L2 bytes, clocks, host).
@@ -147,7 +145,6 @@ class Check:
         error_absolute: the largest |result - reference| in the output's unit.
         error_relative: ‖result - reference‖₂ / ‖reference‖₂.
         message: for a wrong result, where and what: "sum[0] = 8386560.5, expected 8388608.25 ± 0.31 (…reason…)".
-        seed: seed of the inputs.
     """
 
     passed: bool
@@ -465,7 +462,6 @@ class Profile:
         identity: the trial's identity, or None for launches that belong to no trial.
         name: the trial's label, or the name given to foreign launches.
         state: "ok", or as for trials: "crashed", "timed_out", "launch_error" (also: no kernel in the range), "skipped".
-        conditions: how the launches were profiled.
         metric_set: name of the requested set ("study").
         metrics: every metric requested by name, and "set:NAME" or "section:NAME" for those requested as a whole; they
             decide what need not be collected again.

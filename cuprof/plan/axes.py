@@ -45,7 +45,6 @@ def tunable_values(
     Both are in the order given. At least one of the variants must allow a value; the others go without it.
 
     Args:
-        name: the tunable.
         given: its values, `all` for every allowed one.
         variants: the selected variants; those without the tunable are passed over.
 

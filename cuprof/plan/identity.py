@@ -57,8 +57,6 @@ class Identifier:
     """Give identities to the trials of one variant on one device.
 
     Args:
-        family: the family.
-        variant: one of its variants.
         device: what the trials run on, or None where there is no device.
         source: the variant's text, of `cuprof.families.fingerprint`.
         contract_hash: SHA-256 of the contract's text.

@@ -33,7 +33,6 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
 
     Args:
         family: loaded by `cuprof.families.origin`.
-        selection: what to take of it.
         devices: back end → its device, or why there is none. A trial without a device, or one that needs more than
             all of its memory, is planned with `unavailable` set; without a device it has an identity of its own.
 

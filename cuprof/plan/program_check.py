@@ -41,7 +41,6 @@ def check_program(
     """Raise `FamilyError` with the first fault of a program, `ImpossibleError` if that is its size.
 
     Args:
-        program: what the variant's function returned.
         signature: the family's buffers at this problem.
         backend: its name; all of its devices share some limits.
         where: variant, problem and tunables, for the message.

@@ -22,7 +22,7 @@ from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
 from cuprof.results.named_trials import NamedTrial, find_trials
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
-from cuprof.store.source_counters import from_row
+from cuprof.store.counters import from_row
 
 NO_STALLS = ("selected", "not_selected")
 """Reasons of samples whose warp could issue (Nsight Compute, "Warp Stall Reasons")."""

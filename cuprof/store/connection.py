@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 
-from cuprof.core.errors import MissingDependencyError, StoreError, UnreachableStoreError
+from cuprof.core.errors import StoreError, UnreachableStoreError, needing
 from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.project import find_existing
 from cuprof.core.text import HIDDEN, hide_passwords
@@ -47,6 +47,7 @@ def parse_url(url: str) -> URL:
         if OPTIONS.search(path):
             raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
         return URL.create("sqlite+pysqlite", database=path)  # not parsed further: a path may contain "?"
+    wrong_port = f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}"
     try:
         parsed = make_url(url)
     except exc.ArgumentError:
@@ -54,7 +55,7 @@ def parse_url(url: str) -> URL:
             f"{_hide_all(url)!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
         ) from None
     except ValueError:
-        raise StoreError(f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}") from None
+        raise StoreError(wrong_port) from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
         raise StoreError(
@@ -64,7 +65,7 @@ def parse_url(url: str) -> URL:
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
     parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
     if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):
-        raise StoreError(f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}")
+        raise StoreError(wrong_port)
     return parsed
 
 
@@ -122,13 +123,8 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
         engine = sa.create_engine(url, creator=connect, poolclass=sa.pool.QueuePool, **as_json)
         event.listen(engine, "begin", partial(_begin, read_only))
         return engine
-    try:
+    with needing("the driver for postgresql (psycopg)", "pip install 'cuprof[postgres]'"):
         engine = sa.create_engine(url, **as_json, pool_pre_ping=True)
-    except ImportError:
-        raise MissingDependencyError(
-            f"the driver for {url.get_backend_name()} ({DRIVERS[url.get_backend_name()]})",
-            "pip install 'cuprof[postgres]'",
-        ) from None
     event.listen(engine, "connect", partial(_prepare_server, read_only))
     event.listen(engine, "begin", _set_again)
     return engine
@@ -174,9 +170,9 @@ def _begin(read_only: bool, connection: sa.Connection) -> None:
     connection.exec_driver_sql(f"PRAGMA busy_timeout={int(BUSY_SECONDS * 1000)}")
 
 
-def is_unreachable(error: exc.SQLAlchemyError) -> bool:
+def is_unreachable(error: Exception) -> bool:
     """Return whether a server could not be reached, or no longer; one that answers with an error can be."""
-    if not isinstance(error, exc.DBAPIError):
+    if not isinstance(error, exc.DBAPIError) or isinstance(error.orig, sqlite3.Error):
         return False
     if error.connection_invalidated:
         return True
@@ -192,8 +188,7 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except exc.SQLAlchemyError as error:
-        kind = UnreachableStoreError if database_file(url) is None and is_unreachable(error) else StoreError
-        raise kind(explain(url, error)) from error
+        raise (UnreachableStoreError if is_unreachable(error) else StoreError)(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the schema is not UTF-8
         raise StoreError(explain(url, error)) from error
 
@@ -234,7 +229,7 @@ def explain(url: URL, error: Exception) -> str:
         advice = next((advice for words, advice in _FILE_ADVICE.items() if re.search(words, low)), None)
     else:
         advice = next((advice for words, advice in _SERVER_ADVICE.items() if words in low), None)
-        if advice is None and isinstance(error, exc.SQLAlchemyError) and is_unreachable(error):
+        if advice is None and is_unreachable(error):
             advice = " cannot be reached: {text}"
         if advice is None and (remedy := REFUSALS.get(getattr(cause, "sqlstate", None) or "")):
             advice = f": {{text}}; {remedy}"

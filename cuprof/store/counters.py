@@ -1,25 +1,42 @@
-"""Profiles with their launches, counters and advice, written in one transaction a profile."""
+"""Profiles with their launches, counters and advice, written in one transaction a profile.
+
+Counters by machine instruction are one row a launch: short lists of numbers, and the instructions' text packed.
+"""
 
 from __future__ import annotations
 
+import base64
 import time
-from collections.abc import Collection, Sequence
-from dataclasses import asdict
+import zlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, fields
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import StoreError
-from cuprof.core.records import Artifact, Conditions, CounterValue, LaunchRecord, Profile, State, StoredProfile
+from cuprof.core.records import (
+    INSTRUCTION_BYTES,
+    Artifact,
+    Conditions,
+    CounterValue,
+    LaunchRecord,
+    Profile,
+    SourceCounters,
+    State,
+    StoredProfile,
+    read_opcode,
+)
 from cuprof.core.text import hide_in_data
 from cuprof.store import tables as t
 from cuprof.store.rows import among, columns_of, insert_row, save
-from cuprof.store.source_counters import as_row
 from cuprof.store.trials import find_keys
 
-Metrics = dict[tuple[Any, ...], int]
-"""(rollup, unit, name) → the metric's id."""
+_key = attrgetter("rollup", "unit", "metric")
 
 
 def record_profile(connection: Connection, sweep_id: int | None, profile: Profile) -> int:
@@ -47,15 +64,22 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
         **asdict(profile.conditions),
     )
     profile_id = insert_row(connection, t.profile, row)
-    values = [counter for launch in profile.launches for counter in launch.counters]
-    described = {_key(value): columns_of(t.metric, value, name=value.metric) for value in (*values, *profile.rolled)}
+    values = [*chain.from_iterable(launch.counters for launch in profile.launches), *profile.rolled]
+    described = {_key(value): columns_of(t.metric, value, name=value.metric) for value in values}
     key = ["rollup", "unit", "name"]
     metrics = save(connection, t.metric, list(described.values()), key=key, update=["meaning"])
     cache_mode = profile.conditions.cache_mode
+
+    def insert_values(table: sa.Table, values: Sequence[CounterValue], **place: int | None) -> None:
+        def describe(value: CounterValue) -> dict[str, Any]:
+            texts = {"text": value.text or None, "instances": value.instances or None}
+            return {**place, "metric_id": metrics[_key(value)], "cache_mode": cache_mode, "value": value.value, **texts}
+
+        _insert(connection, table, list(map(describe, values)))
+
     for launch in profile.launches:
-        _record_launch(connection, profile_id, launch, metrics, cache_mode)
-    place = {"profile_id": profile_id, "trial_id": trial_id}
-    _insert(connection, t.trial_counter, [place | _columns(value, metrics, cache_mode) for value in profile.rolled])
+        insert_values(t.counter, launch.counters, launch_id=_record_launch(connection, profile_id, launch))
+    insert_values(t.trial_counter, profile.rolled, profile_id=profile_id, trial_id=trial_id)
     return profile_id
 
 
@@ -101,18 +125,17 @@ def profiled(
     return settled
 
 
-def _record_launch(
-    connection: Connection, profile_id: int, launch: LaunchRecord, metrics: Metrics, cache_mode: str
-) -> None:
+def _record_launch(connection: Connection, profile_id: int, launch: LaunchRecord) -> int:
+    """Write a launch with its advice and its counters by instruction, and return its key."""
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     sizes = dict(zip(names, (*launch.grid, *launch.block), strict=True))
     launch_id = insert_row(connection, t.launch, columns_of(t.launch, launch, profile_id=profile_id, **sizes))
     place = {"launch_id": launch_id}
-    _insert(connection, t.counter, [place | _columns(value, metrics, cache_mode) for value in launch.counters])
     advice = [columns_of(t.advice, piece, **place, ordinal=ordinal) for ordinal, piece in enumerate(launch.advice)]
     _insert(connection, t.advice, advice)
     if launch.source:
-        _insert(connection, t.source_counters, [place | as_row(launch.source)])
+        insert_row(connection, t.source_counters, place | as_row(launch.source))
+    return launch_id
 
 
 def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]]) -> None:
@@ -120,10 +143,36 @@ def _insert(connection: Connection, table: sa.Table, rows: list[dict[str, Any]])
         connection.execute(sa.insert(table), rows)
 
 
-def _key(value: CounterValue) -> tuple[str, str, str]:
-    return value.rollup, value.unit, value.metric
+def as_row(source: SourceCounters) -> dict[str, Any]:
+    """Return the columns of the table `source_counters`."""
+    opcodes = [read_opcode(text) for text in source.sass]
+    names = list(dict.fromkeys(opcodes))
+    return columns_of(
+        t.source_counters,
+        source,
+        instruction_count=len(source.sass),
+        sass=base64.b64encode(zlib.compress("\n".join(source.sass).encode(), 9)).decode(),
+        opcode_names=names,
+        opcodes=[names.index(each) for each in opcodes],
+        offsets=[] if source.offsets == _regular(len(source.sass)) else source.offsets,
+    )
 
 
-def _columns(value: CounterValue, metrics: Metrics, cache_mode: str) -> dict[str, Any]:
-    given = {"metric_id": metrics[_key(value)], "cache_mode": cache_mode}
-    return columns_of(t.counter, value, **given, text=value.text or None, instances=value.instances or None)
+def from_row(row: Mapping[str, Any]) -> SourceCounters:
+    """Return the counters that a row holds.
+
+    Raises:
+        ValueError: the row is damaged.
+    """
+    try:
+        sass = zlib.decompress(base64.b64decode(row["sass"], validate=True)).decode().split("\n")
+        found = {field.name: row[field.name] for field in fields(SourceCounters)}
+        found |= {"sass": sass, "offsets": row["offsets"] or _regular(len(sass)), "excessive": row["excessive"] or {}}
+        return msgspec.convert(found, SourceCounters, strict=False)  # JSON's keys are text, also those that are numbers
+    except (ValueError, zlib.error, msgspec.ValidationError) as error:
+        raise ValueError(f"counters by instruction are damaged: {error}") from error
+
+
+def _regular(count: int) -> tuple[int, ...]:
+    """Return the offsets of instructions that follow one another."""
+    return tuple(range(0, count * INSTRUCTION_BYTES, INSTRUCTION_BYTES))

@@ -21,7 +21,7 @@ from cuprof.store import ranking, stations
 from cuprof.store import tables as t
 from cuprof.store.connection import checking
 from cuprof.store.outcomes import SET_STATE
-from cuprof.store.refusals import Rule, find_samples_fault, find_timing_fault, list_rules
+from cuprof.store.refusals import find_fault, find_samples_fault, find_timing_fault
 from cuprof.store.rows import among
 from cuprof.store.source import Source
 from cuprof.store.sweeps import lock, mark_device
@@ -135,7 +135,7 @@ class Merge:
 
     def _take(self, part: Part) -> None:
         """Take the rows of one table."""
-        known, rules = self._read_known(part), list_rules(part.table, self._now)
+        known = self._read_known(part)
         keys = self._keys.setdefault(part.table.name, {})
         differing: list[str] = []
         for rows in self.source.read(part.table):
@@ -143,7 +143,9 @@ class Merge:
             with checking(self.source.url):
                 for place, row in enumerate(rows):
                     old_key = row.pop("id", -place)
-                    keys[old_key] = self._translate(part, row, rules)
+                    keys[old_key] = self._translate(part, row)
+                    if keys[old_key] == REFUSED and part.table is t.run:
+                        self._doubted.add(row["trial_id"])  # whose state the refused run may have set
                     if keys[old_key] in (SEEN, REFUSED):
                         continue
                     there = known.get(part.mark(row)) if part.key else None
@@ -170,7 +172,7 @@ class Merge:
         rows = (row._asdict() for row in self.connection.execute(sa.select(*columns)))
         return {part.mark(row): row for row in rows}
 
-    def _translate(self, part: Part, row: Row, rules: Sequence[Rule]) -> int:
+    def _translate(self, part: Part, row: Row) -> int:
         """Give a row the keys that what it refers to has here; return SEEN or REFUSED where it is not taken, else 0.
 
         Raises:
@@ -185,48 +187,33 @@ class Merge:
                 if key == REFUSED and part.table is t.sweep_trial and column.name == "run_id":
                     row |= {"run_id": None, "reused": False}
                 elif key == REFUSED:
-                    self._doubt(part, row)
                     return REFUSED
         if part.owner:
             owner = next(iter(part.table.c[part.owner].foreign_keys)).column.table.name
             if row[part.owner] not in self._new.get(owner, ()):
                 return SEEN
-        if fault := self._find_fault(part, row, rules):
-            self._refuse(part, row, fault)
+        if fault := self._find_fault(part, row):
+            self.merged.refused[f"{part.table.name}: {fault}"] += 1
             return REFUSED
         _check_hashes(part, row)
         self._adapt(part, row)
         return 0
 
-    def _find_fault(self, part: Part, row: Row, rules: Sequence[Rule]) -> str:
+    def _find_fault(self, part: Part, row: Row) -> str:
         """Return why a row is refused, empty when it is not."""
-        for column, allows, fault in rules:
-            if (value := row[column]) is not None and not allows(value):
-                return fault
-        if part.table is t.timing and row["run_id"] in self._ok:
-            return find_timing_fault(row)
-        return find_samples_fault(row) if part.table is t.samples else ""
-
-    def _refuse(self, part: Part, row: Row, fault: str) -> None:
-        """Count a refused row; refused samples take their timing along."""
-        self._doubt(part, row)
-        if part.table is t.samples:
-            self.connection.execute(sa.delete(t.timing).where(t.timing.c.id == row["timing_id"]))
-            self.merged.added["timing"] -= 1
-        self.merged.refused[f"{part.table.name}: {fault}"] += 1
+        if (fault := find_fault(part.table, row, self._now)) or part.table is t.samples:
+            return fault or find_samples_fault(row)
+        return find_timing_fault(row) if part.table is t.timing and row["run_id"] in self._ok else ""
 
     def _drop_bare_timings(self) -> None:
-        """Delete the new timings without samples: nothing can be compared with them."""
+        """Delete the new timings whose samples are refused or missing: nothing can be compared with them."""
         is_new = among(self.connection, t.timing.c.id, self._new.get("timing", ()))
         bare = sa.delete(t.timing).where(is_new, t.timing.c.id.not_in(sa.select(t.samples.c.timing_id)))
-        if count := self.connection.execute(bare).rowcount:
-            self.merged.added["timing"] -= count
-            self.merged.refused["timing: it has no samples"] += count
-
-    def _doubt(self, part: Part, row: Row) -> None:
-        """Remember the trial whose state a refused run may have set."""
-        if part.table is t.run:
-            self._doubted.add(row["trial_id"])
+        count = self.connection.execute(bare).rowcount
+        self.merged.added["timing"] -= count
+        refused = sum(number for what, number in self.merged.refused.items() if what.startswith("samples: "))
+        if count > refused:
+            self.merged.refused["timing: it has no samples"] += count - refused
 
     def _adapt(self, part: Part, row: Row) -> None:
         """Change what a row says of the place that it comes from, and remember what later rows need."""

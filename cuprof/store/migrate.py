@@ -40,7 +40,9 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     Raises:
         StoreError: a newer cuprof wrote it, or another program.
     """
-    revision = read_revision(connection)
+    revision = None
+    if sa.inspect(connection).has_table(VERSION_TABLE):
+        revision = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}"))
     if revision is None:
         # On a server cuprof may share a database with other programs; a file belongs to one.
         if database_file(url) is not None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
@@ -51,7 +53,7 @@ def check_revision(connection: Connection, url: URL) -> str | None:
             f"database {show(url)} was written by a newer cuprof (revision {revision}, this one knows {REVISION}); "
             "upgrade cuprof"
         )
-    return revision
+    return str(revision)
 
 
 def upgrade(url: URL) -> None:
@@ -135,13 +137,6 @@ def make_views(connection: Connection) -> None:
     connection.execute(sa.text("DELETE FROM property WHERE name = 'views'"))
     told = {"value": describe_views(views)}
     connection.execute(sa.text("INSERT INTO property (name, value) VALUES ('views', :value)"), told)
-
-
-def read_revision(connection: Connection) -> str | None:
-    """Return the revision that the database names, None for a database that cuprof did not make."""
-    if not sa.inspect(connection).has_table(VERSION_TABLE):
-        return None
-    return connection.execute(sa.text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()
 
 
 def _read_views(connection: Connection) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -28,53 +27,41 @@ WORDS: Mapping[tuple[str, str], Collection[str]] = {
 """The values of columns whose readers know these words only."""
 
 
-class Rule(NamedTuple):
-    """What the values of a column must be, where there is one, and what to say of another one."""
-
-    column: str
-    allows: Callable[[Any], bool]
-    fault: str
-
-
-def list_rules(table: sa.Table, now: float) -> list[Rule]:
-    """Return the rules of a table's columns.
-
-    Args:
-        now: seconds since the epoch.
-    """
-    rules = [Rule(name, _is_duration, f"{name} is not a possible duration") for name in _DURATIONS.get(table.name, ())]
-    rules += [Rule(name, _is_size, f"{name} is not a possible value") for name in _SIZES.get(table.name, ())]
-    for column in table.c:
-        if isinstance(column.type, UtcTime):
-            rules.append(Rule(column.name, partial(_is_past, now), f"{column.name} is in the future or before 1970"))
-        elif words := WORDS.get((table.name, column.name)):
-            rules.append(Rule(column.name, words.__contains__, f"{column.name} is an unknown word"))
-    return rules
-
-
-_DURATIONS: Mapping[str, Sequence[str]] = {
-    "timing": ("median_ns", "mean_ns", "min_ns", "max_ns", "q1_ns", "q3_ns", "high_ns"),
-    "launch": ("duration_ns",),
+DURATIONS = {
+    *(("timing", name) for name in ("median_ns", "mean_ns", "min_ns", "max_ns", "q1_ns", "q3_ns", "high_ns")),
+    ("launch", "duration_ns"),
 }
-_SIZES: Mapping[str, Sequence[str]] = {
-    "timing": ("low_ns", "stdev_ns", "confidence", "energy_j", "mean_w", "idle_w"),
-    "calibration": ("read_bandwidth", "event_overhead_ns"),
-    "run": ("duration_ns",),
-    "profile": ("duration_ns",),
+SIZES = {
+    *(("timing", name) for name in ("low_ns", "stdev_ns", "confidence", "energy_j", "mean_w", "idle_w")),
+    *(("calibration", name) for name in ("read_bandwidth", "event_overhead_ns")),
+    *((table, "duration_ns") for table in ("run", "profile")),
 }
 """Columns that may be zero."""
 
 
+def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
+    """Return why a row is refused for the value of one of its columns, empty when it is not.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    for column in table.c:
+        name, value, place = column.name, row.get(column.name), (table.name, column.name)
+        if value is None:
+            continue
+        if place in DURATIONS and not _is_duration(value):
+            return f"{name} is not a possible duration"
+        if place in SIZES and not 0 <= value < math.inf:
+            return f"{name} is not a possible value"
+        if isinstance(column.type, UtcTime) and not 0 < value <= now + CLOCK_SKEW_S:  # 0 is stored as unknown
+            return f"{name} is in the future or before 1970"
+        if place in WORDS and value not in WORDS[place]:
+            return f"{name} is an unknown word"
+    return ""
+
+
 def _is_duration(value: Any) -> bool:
     return bool(SHORTEST_NS <= value < math.inf)
-
-
-def _is_size(value: Any) -> bool:
-    return bool(0 <= value < math.inf)
-
-
-def _is_past(now: float, value: float) -> bool:
-    return 0 < value <= now + CLOCK_SKEW_S  # 0 is stored as unknown
 
 
 def find_timing_fault(timing: Mapping[str, Any]) -> str:

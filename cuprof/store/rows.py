@@ -23,21 +23,16 @@ def upsert(
     *,
     key: Sequence[str],
     update: Sequence[str] = (),
-    keep: Sequence[str] = (),
 ) -> None:
-    """Insert rows; where one with the same key is there, set its `update` columns and leave the others as they are.
-
-    `keep` columns are set only where they are NULL.
-    """
+    """Insert rows; where one with the same key is there, set its `update` columns and leave the others as they are."""
     if not rows:
         return
     # In one order everywhere, so that two processes never wait for each other's rows crosswise.
     rows = sorted({itemgetter(*key)(row): row for row in rows}.values(), key=itemgetter(*key))
     dialect = import_module(f"sqlalchemy.dialects.{connection.dialect.name}")  # PostgreSQL's takes 50 ms
     statement: Any = dialect.insert(table)
-    if update or keep:
-        changes: dict[str, Any] = {name: statement.excluded[name] for name in update}
-        changes |= {name: sa.func.coalesce(table.c[name], statement.excluded[name]) for name in keep}
+    if update:
+        changes = {name: statement.excluded[name] for name in update}
         statement = statement.on_conflict_do_update(index_elements=list(key), set_=changes)
     else:
         statement = statement.on_conflict_do_nothing(index_elements=list(key))
@@ -53,7 +48,6 @@ def save(
     *,
     key: Sequence[str],
     update: Sequence[str] = (),
-    keep: Sequence[str] = (),
 ) -> dict[Any, int]:
     """Store rows as `upsert` does and return their ids by the value of `key`, a tuple of several.
 
@@ -64,7 +58,7 @@ def save(
         key: the last of these columns is the one that rows are looked up by.
     """
     mark, size = itemgetter(*key), len(key)
-    query = sa.select(*(table.c[name] for name in (*key, "id", *update, *keep)))
+    query = sa.select(*(table.c[name] for name in (*key, "id", *update)))
 
     def find(wanted: Sequence[dict[str, Any]]) -> dict[Any, Sequence[Any]]:
         chosen = among(connection, table.c[key[-1]], dict.fromkeys(row[key[-1]] for row in wanted))

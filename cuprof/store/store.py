@@ -221,7 +221,7 @@ class Store:
                     self._note_back()
                     return result
                 except exc.DBAPIError as error:
-                    is_away = database_file(self.parsed_url) is None and is_unreachable(error)
+                    is_away = is_unreachable(error)
                     is_crossed = getattr(error.orig, "sqlstate", None) in CROSSED
                     if not (is_away or is_crossed) or time.monotonic() > give_up:
                         raise

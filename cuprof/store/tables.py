@@ -1,4 +1,4 @@
-"""The tables of the database; db/DICTIONARY.md says what each column means.
+"""The tables of the database; db/DICTIONARY.md says what each table and each of its columns means.
 
 The migrations in db/migrations make the same schema; a test asserts that both agree. Import the module as `t`: a column
 is then `t.run.c.state`.
@@ -35,11 +35,6 @@ def optional(kind: Any, *names: str) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind) for name in names]
 
 
-def key() -> sa.Column[int]:
-    """Return the primary key that the database numbers."""
-    return sa.Column("id", BigId, primary_key=True)
-
-
 def reference(
     name: str, to: str, *, primary: bool = False, owned: bool = False, index: bool = False, null: bool = False
 ) -> sa.Column[int]:
@@ -52,16 +47,19 @@ def _table(name: str, *parts: Any, **options: Any) -> sa.Table:
     return sa.Table(name, METADATA, *parts, **options)
 
 
+def _numbered(name: str, *parts: Any) -> sa.Table:
+    """Return a table whose rows the database numbers."""
+    return _table(name, sa.Column("id", BigId, primary_key=True), *parts)
+
+
 property_ = _table(
     "property",
     sa.Column("name", Word, primary_key=True, nullable=False),
     *required(Text, "value"),
 )
-"""A fact about the database itself."""
 
-device = _table(
+device = _numbered(
     "device",
-    key(),
     sa.Column("fingerprint", Word, unique=True, nullable=False),
     sa.Column("comparable", Word, index=True, nullable=False),
     *required(Word, "backend"),
@@ -70,11 +68,9 @@ device = _table(
     *required(sa.BigInteger, "memory_bytes"),
     *required(Json(dict), "identity", "details"),
 )
-"""A device together with the software that drives it."""
 
-sweep = _table(
+sweep = _numbered(
     "sweep",
-    key(),
     *required(Text, "name", "experiment", "family", "baseline"),
     *required(Word, "purpose"),
     sa.Column("plan_hash", sa.String(128), index=True, nullable=False),
@@ -90,11 +86,9 @@ sweep = _table(
     *required(sa.BigInteger, "process_id"),
     *required(Real, "process_started"),
 )
-"""The trials of one command, however often it was interrupted and run again."""
 
-station = _table(
+station = _numbered(
     "station",
-    key(),
     reference("sweep_id", "sweep.id", owned=True, index=True),
     *required(Text, "name", "process_host"),
     *required(sa.BigInteger, "process_id"),
@@ -103,7 +97,6 @@ station = _table(
     *required(UtcTime, "joined_at", "seen_at"),
     *optional(UtcTime, "left_at"),
 )
-"""A worker with its devices that takes part in a sweep; its process renews `seen_at` while it lives."""
 
 calibration = _table(
     "calibration",
@@ -114,11 +107,9 @@ calibration = _table(
     *required(Json(dict), "details"),
     *required(UtcTime, "measured_at"),
 )
-"""The measurements of a device in a sweep."""
 
-variant = _table(
+variant = _numbered(
     "variant",
-    key(),
     *required(Text, "family", "name"),
     *required(Word, "backend", "kind", "source_hash"),
     *required(Text, "source_text", "description", "origin"),
@@ -126,22 +117,18 @@ variant = _table(
     *required(sa.Integer, "ordinal"),
     sa.UniqueConstraint("family", "name", "backend", "kind", "source_hash"),
 )
-"""One implementation in one state of its source."""
 
-problem = _table(
+problem = _numbered(
     "problem",
-    key(),
     *required(Text, "family"),
     *required(Word, "fingerprint"),
     *required(Text, "label"),
     *required(Json(dict), "coordinates"),
     sa.UniqueConstraint("family", "fingerprint"),
 )
-"""One point on the problem axes of a family."""
 
-trial = _table(
+trial = _numbered(
     "trial",
-    key(),
     sa.Column("identity", Word, unique=True, nullable=False),
     reference("variant_id", "variant.id", index=True),
     reference("problem_id", "problem.id", index=True),
@@ -152,11 +139,9 @@ trial = _table(
     sa.Column("state", Word, server_default=sa.text("'planned'"), nullable=False),
     sa.Column("message", Text, server_default=sa.text("''"), nullable=False),
 )
-"""One variant at one problem with one choice of tunables on one kind of device."""
 
-run = _table(
+run = _numbered(
     "run",
-    key(),
     reference("trial_id", "trial.id", index=True),
     reference("sweep_id", "sweep.id", index=True),
     reference("device_id", "device.id", null=True),
@@ -175,7 +160,6 @@ run = _table(
     *optional(Text, "build_log"),
     *optional(Word, "job", "build_sass_hash"),
 )
-"""One execution of a trial and how it ended."""
 
 sweep_trial = _table(
     "sweep_trial",
@@ -188,11 +172,9 @@ sweep_trial = _table(
     *optional(Text, "unavailable_reason", "unavailable_remedy"),
     *optional(BigId, "station_id"),
 )
-"""One trial as a member of one sweep, and the run that the sweep goes by."""
 
-timing = _table(
+timing = _numbered(
     "timing",
-    key(),
     reference("run_id", "run.id", owned=True),
     *required(Word, "measure"),
     *required(sa.String(128), "method"),
@@ -205,7 +187,6 @@ timing = _table(
     *optional(Real, "energy_j", "mean_w", "idle_w"),
     sa.UniqueConstraint("run_id", "measure", "method"),
 )
-"""One measure of one run: the summary of its samples."""
 
 samples = _table(
     "samples",
@@ -213,7 +194,6 @@ samples = _table(
     *required(Json(list), "durations_ns", "rounds"),
     *optional(Json(list), "sm_clocks_mhz", "exclusions"),
 )
-"""The timed executions of a timing in order, one list for each fact; the view `sample` has a row for each one."""
 
 ranking = _table(
     "ranking",
@@ -233,11 +213,9 @@ ranking = _table(
     ),
     sqlite_with_rowid=False,
 )
-"""The ranking columns of views, one short row for each timing; `cuprof.store.ranking` computes them."""
 
-artifact = _table(
+artifact = _numbered(
     "artifact",
-    key(),
     sa.Column("sha256", Word, unique=True, nullable=False),
     *required(Text, "path"),
     *required(Word, "kind"),
@@ -245,11 +223,9 @@ artifact = _table(
     *required(Word, "tool_version"),
     *required(Json(list), "command"),
 )
-"""A kept profiler report."""
 
-profile = _table(
+profile = _numbered(
     "profile",
-    key(),
     reference("trial_id", "trial.id", index=True, null=True),
     reference("sweep_id", "sweep.id", index=True, null=True),
     reference("artifact_id", "artifact.id", null=True),
@@ -265,11 +241,9 @@ profile = _table(
     *required(UtcTime, "recorded_at"),
     *required(Word, "clock_control", "replay"),
 )
-"""One run of the profiler over one trial, or one named group of foreign launches."""
 
-launch = _table(
+launch = _numbered(
     "launch",
-    key(),
     reference("profile_id", "profile.id", owned=True),
     *required(sa.Integer, "ordinal"),
     *required(Text, "kernel"),
@@ -279,18 +253,15 @@ launch = _table(
     *required(Json(dict), "details"),
     sa.UniqueConstraint("profile_id", "ordinal"),
 )
-"""One kernel launch that the profiler saw."""
 
-metric = _table(
+metric = _numbered(
     "metric",
-    key(),
     *required(sa.String(256), "name"),
     *required(Word, "unit"),
     *required(sa.String(256), "rollup"),
     *required(Text, "meaning"),
     sa.UniqueConstraint("name", "unit", "rollup"),
 )
-"""A counter's name, unit and roll-up rule; a changed rule or unit is a new row, so old values keep theirs."""
 
 counter = _table(
     "counter",
@@ -302,7 +273,6 @@ counter = _table(
     *optional(Json(dict), "instances"),
     sqlite_with_rowid=False,
 )
-"""One metric of one launch."""
 
 trial_counter = _table(
     "trial_counter",
@@ -315,7 +285,6 @@ trial_counter = _table(
     *optional(Json(dict), "instances"),
     sqlite_with_rowid=False,
 )
-"""One metric rolled up over the launches of one profile, by the rule stored with the metric."""
 
 source_counters = _table(
     "source_counters",
@@ -329,11 +298,9 @@ source_counters = _table(
     *required(Json(dict), "stalls"),
     *optional(Json(dict), "excessive"),
 )
-"""Counters of a launch by machine instruction, one list a fact; the view `instructions` has a row for each one."""
 
-advice = _table(
+advice = _numbered(
     "advice",
-    key(),
     reference("launch_id", "launch.id", owned=True),
     *required(sa.Integer, "ordinal"),
     *required(Text, "rule"),
@@ -342,4 +309,3 @@ advice = _table(
     *optional(Real, "speedup"),
     sa.UniqueConstraint("launch_id", "ordinal"),
 )
-"""A piece of Nsight Compute's advice about one launch."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ from cuprof.store.rows import among, columns_of, save, upsert
 from cuprof.store.types import fingerprint
 
 VARIANT_KEY = ("family", "name", "backend", "kind", "source_hash")
+_variant_key = attrgetter("family", "variant", "backend", "kind", "source_hash")
 DESCRIPTIVE = ("label", "useful_bytes", "flops")
 """Facts that may differ between two descriptions of one trial; the latest counts."""
 ENLISTING = "enlisting"
@@ -152,11 +154,7 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
         }
         for trial in trials
     ]
-    return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE, keep=["device_id"])
-
-
-def _variant_key(trial: Trial) -> tuple[str, ...]:
-    return trial.family, trial.variant, trial.backend, trial.kind, trial.source_hash
+    return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE)
 
 
 def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[Any, ...], int]:
@@ -167,8 +165,8 @@ def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tupl
 
 
 def _save_problems(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, Any], int]:
-    marks = {(trial.family, trial.problem): "" for trial in trials}
-    marks = {(family, problem): fingerprint(problem) for family, problem in marks}
+    places = dict.fromkeys((trial.family, trial.problem) for trial in trials)
+    marks = {(family, problem): fingerprint(problem) for family, problem in places}
     rows = [
         {"family": family, "fingerprint": mark, "label": problem.label, "coordinates": problem}
         for (family, problem), mark in marks.items()

@@ -10,7 +10,7 @@ import pytest
 
 from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.ncu.report_file import read_report
-from cuprof.store.source_counters import as_row, from_row, unpack
+from cuprof.store.counters import as_row, from_row
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 
@@ -57,9 +57,9 @@ def test_a_row_gives_back_what_it_was_made_of_and_is_short(sources: dict[str, So
     assert size / len(long.sass) * 2000 < 60_000
 
 
-def test_a_damaged_text_is_said_so() -> None:
+def test_a_damaged_text_is_said_so(sources: dict[str, SourceCounters]) -> None:
     with pytest.raises(ValueError, match="damaged"):
-        unpack("AAAA")
+        from_row({**as_row(sources["single_pass"]), "sass": "AAAA"})
 
 
 def test_the_operation_is_the_first_word_after_a_predicate() -> None:

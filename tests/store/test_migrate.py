@@ -111,7 +111,8 @@ def test_a_new_database_is_what_all_migrations_come_to(migrated: Store, store: S
         assert found[name] == table, name
     for each in (store, migrated):
         with each.engine.connect() as connection:
-            assert (migrate.read_revision(connection), migrate.has_own_views(connection)) == (REVISION, True)
+            assert migrate.check_revision(connection, each.parsed_url) == REVISION
+            assert migrate.has_own_views(connection)
 
 
 def test_a_new_database_is_made_without_the_migrations(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +224,7 @@ def test_a_migration_that_rebuilds_a_table_keeps_every_row(
     with Store.open(url, read_only=read_only) as store:
         after = {table: query(store.url, table) for table in tables}
         with store.engine.connect() as connection:
-            assert migrate.read_revision(connection) == FURTHER
+            assert migrate.check_revision(connection, store.parsed_url) == FURTHER
         assert not query(store.url, "best").empty
     assert after["run"]["extra"].isna().all()
     assert not any(frame.empty for frame in before.values())
