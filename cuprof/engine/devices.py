@@ -18,7 +18,7 @@ from cuprof.worker.messages import Describe, WorkerSettings
 
 @contextmanager
 def open_executors(config: SweepConfig) -> Iterator[list[Executor]]:
-    """Yield an executor for each requested GPU, at least one, and end their workers; none is started yet."""
+    """Yield the executors of `make_executors`, and end their workers."""
     with ExitStack() as stack:
         yield [stack.enter_context(executor) for executor in make_executors(config)]
 

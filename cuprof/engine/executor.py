@@ -83,14 +83,13 @@ class Executor(Workers):
         return not self.is_host(backend)
 
     def _begin_builds(self, job: Job) -> None:
-        if not self.builds_ahead(job.backend):
-            return
         new = {trial.identity for trial in job.trials} - self.built - self.building
+        if not new or not self.builds_ahead(job.backend):
+            return
         self.building |= new
+        trials = tuple(trial for trial in job.trials if trial.identity in new)
         try:
-            if new:
-                trials = tuple(trial for trial in job.trials if trial.identity in new)
-                self.worker.send(Build(replace(job, trials=trials), self.limits.build_s))
+            self.worker.send(Build(replace(job, trials=trials), self.limits.build_s))
         except WorkerDiedError:
             self.drop_worker()
 
