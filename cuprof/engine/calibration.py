@@ -109,8 +109,7 @@ class Plausibility:
     """Check the times of one back end's trials against its device's measured limits.
 
     Args:
-        on_host: the device is the host's own processor.
-        cache_bytes: the last cache's size; results may stay there.
+        cache_bytes: the last cache's size.
         flushed: the caches hold other data when a cold execution begins; otherwise they may hold all of its own.
     """
 
@@ -122,8 +121,7 @@ class Plausibility:
     def judge(self, trial: Trial, outcome: Outcome, output_bytes: int) -> Outcome:
         """Return the outcome, as `implausible` if one of its medians is below the device's limit.
 
-        Args:
-            output_bytes: of all outputs of the trial's problem.
+        Results may stay in the last cache: `output_bytes` is the size of all outputs of the trial's problem.
         """
         if outcome.state is not State.OK:
             return outcome

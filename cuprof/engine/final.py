@@ -60,19 +60,15 @@ class Final:
 
     Args:
         candidates: of one problem and back end.
-        clock: seconds.
         allowed_s: approximate limit for all looks together; a started look is finished.
         values: the known objective of each candidate, the best first; see `_leave_out`.
 
     Attributes:
-        best: of the last look that had a right result; None without one.
-        median_ns: of the best.
-        standing: of the candidates of that look.
+        best, median_ns, standing: of the last look that had a right result; None, NaN and empty without one.
         beaten: how many earlier looks found slower.
         failed: how many candidates were right when tried, but not when compared.
         left_out: how many candidates it had no time for.
         cut_s: the seconds after which it ran out of time with cases undecided; 0 if it did not.
-        is_over: it has ended.
     """
 
     prepared: Prepared

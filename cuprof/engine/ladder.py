@@ -41,7 +41,6 @@ class Ladder:
     """Keep how far each trial has climbed, and choose those that climb further; trials are known by their place.
 
     Args:
-        trials: all trials that may be tried.
         value_of: the objective of an outcome; NaN if it failed.
 
     Attributes:

@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cuprof.backends.registry import get_spec
-from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
 from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
@@ -68,7 +67,8 @@ class Measurement:
 
     def _take_turn(self, trials: Sequence[JobTrial]) -> Iterator[Outcome]:
         """Yield outcomes until the trials are done or their worker is lost, except those of suspects."""
-        job = replace(self.job, trials=tuple(trials))
+        job, limits = replace(self.job, trials=tuple(trials)), self.workers.limits
+        limits_s = {Phase.BUILD: limits.build_s, Phase.CHECK: limits.check_s, Phase.TIME: limits.check_s}
         self._left, self._was_used, self._has_worked = dict(enumerate(trials)), False, False
         try:
             worker = self.workers.worker
@@ -92,7 +92,7 @@ class Measurement:
                         self.workers.watch(trials[status.index], status.phase)
                 # An idle worker may have been so since long before the job was there: its device was others' turn.
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
-                limit_s = _limit_of(status.phase, self.workers.limits)
+                limit_s = limits_s.get(status.phase, limits.trial_s)
                 if message is None and age_s > limit_s:
                     self.workers.drop_worker()
                     # A trial that hangs on a device would only hang again, and costs its limit once.
@@ -180,13 +180,6 @@ class Measurement:
             blamed = (trial,)
         message = f"{cause} while {status.phase.text}"
         yield from _fail_all(blamed, state, message, log, status.phase.name.lower())
-
-
-def _limit_of(phase: Phase, limits: LimitsConfig) -> float:
-    """Return for how many seconds a worker may be in a phase."""
-    if phase is Phase.BUILD:
-        return limits.build_s
-    return limits.check_s if phase in (Phase.CHECK, Phase.TIME) else limits.trial_s
 
 
 def is_from_outside(error: Exception) -> bool:

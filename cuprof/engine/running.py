@@ -130,12 +130,7 @@ def _open_store(url: str) -> Store:
 
 
 class Run:
-    """A sweep that is carried out.
-
-    Args:
-        recorder: of a sweep that has not begun.
-        meanwhile: see `run_sweep`.
-    """
+    """A sweep that is carried out: that of a recorder, which has not begun; for `meanwhile` see `run_sweep`."""
 
     def __init__(self, recorder: Recorder, meanwhile: Callable[[], object] | None = None) -> None:
         self.recorder, self.meanwhile = recorder, meanwhile

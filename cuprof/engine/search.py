@@ -52,13 +52,11 @@ LEAST_GAIN = 1e-3
 class SearchScheduler:
     """Schedule a strategy's proposals until the budget is spent, then the final comparison of each problem's best.
 
-    Trials are known by their place among all.
+    Trials are known by their place among all, `trials`.
 
     Args:
-        trials: all trials that may be tried.
         earlier: stored runs of the family's variants. Runs of these very trials count as results, others as hints.
         sweep_id: the current sweep; trials that it tried before an interruption count.
-        clock: seconds, for the budget.
         executors: how many there are; each has a final comparison at a time.
         counting: reads the objective's counters, if any.
 

@@ -120,8 +120,6 @@ class Workers:
     """Start, replace and end workers; use as a context manager, in one thread but for `stop`.
 
     Args:
-        settings: which devices the workers open.
-        limits: how long one step of a trial may take.
         sandbox: the workers' sandbox; None for the user's own code.
         devices: back end → the device that the workers open, or why there is none; filled when a sweep is planned.
 
