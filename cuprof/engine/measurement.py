@@ -12,16 +12,12 @@ from dataclasses import replace
 
 from cuprof.backends.registry import get_spec
 from cuprof.core.records import OF_FAMILY, Outcome, State
-from cuprof.engine.worker_process import WorkerDiedError, Workers
+from cuprof.engine.worker_process import MOST_KILLS, WorkerDiedError, Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import Phase, Status
 
 MOST_IDLE_TURNS = 2
 """After this many turns in a row without an answer, run each remaining trial in a worker of its own."""
-FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
-"""Signals from people, batch systems and a kernel short of memory; the code in a process seldom sends itself these."""
-MOST_KILLS = 3
-"""Allow this many such kills within a job before blaming the trial that was running."""
 
 
 class Measurement:
@@ -152,7 +148,7 @@ class Measurement:
     def _bury(self, death: WorkerDiedError) -> Iterator[Outcome]:
         """Yield the outcomes of the trials to blame for the worker's death."""
         status = death.status
-        if is_from_outside(death) and self._kills < MOST_KILLS:
+        if death.is_from_outside and self._kills < MOST_KILLS:
             self._kills += 1
             self._suspects += [self._left[status.index]] if status.index in self._left else []
         else:
@@ -180,11 +176,6 @@ class Measurement:
             blamed = (trial,)
         message = f"{cause} while {status.phase.text}"
         yield from _fail_all(blamed, state, message, log, status.phase.name.lower())
-
-
-def is_from_outside(error: Exception) -> bool:
-    """Return whether a worker was ended by a signal that seldom comes from the code it ran."""
-    return isinstance(error, WorkerDiedError) and error.cause in FROM_OUTSIDE
 
 
 def _fail_all(trials: Iterable[JobTrial], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:
