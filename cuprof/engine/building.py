@@ -33,7 +33,6 @@ class Built:
         trial: the first of those that run this program.
         is_compiled: a compiler here builds it without a device.
         error: the compiler's first error line, or a call that does not fit; empty if all is well.
-        log: the compiler's whole output, where it refuses.
         is_impossible: it needs more than the architecture has, which does not count as a failure.
     """
 

@@ -71,11 +71,7 @@ def check_trials(
 
     Returns:
         Every planned trial, also those that were not checked; the stored outcomes of the checks, by identity; and the
-        sweep that they were enlisted in and checked by.
-
-    Raises:
-        UsageError: the selection cannot be carried out; nothing has been stored.
-        KeyboardInterrupt: after the sweep has been marked as interrupted.
+        sweep that they were enlisted in and checked by. Raises what `run_sweep` does.
     """
     with open_executors(config) as executors:
         prepared = prepare(config, project, executors, timed=False)

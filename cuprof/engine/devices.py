@@ -12,13 +12,13 @@ from cuprof.core.errors import CuprofError, UsageError, WorkerError
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.engine.device_lock import lock_name
 from cuprof.engine.executor import Executor
-from cuprof.engine.measurement import MOST_KILLS, is_from_outside
+from cuprof.engine.worker_process import MOST_KILLS, WorkerDiedError
 from cuprof.worker.messages import Describe, WorkerSettings
 
 
 @contextmanager
 def open_executors(config: SweepConfig) -> Iterator[list[Executor]]:
-    """Yield an executor for each requested GPU, at least one, and end their workers; none is started yet."""
+    """Yield the executors of `make_executors`, and end their workers."""
     with ExitStack() as stack:
         yield [stack.enter_context(executor) for executor in make_executors(config)]
 
@@ -134,6 +134,6 @@ def find_devices(
             except WorkerError as error:
                 executor.drop_worker()
                 devices[backend] = Unavailable(f"the worker could not open it: {error}")
-                if trial == MOST_KILLS or not is_from_outside(error):
+                if trial == MOST_KILLS or not (isinstance(error, WorkerDiedError) and error.is_from_outside):
                     break
     return devices

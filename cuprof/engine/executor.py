@@ -63,7 +63,9 @@ class Executor(Workers):
         for job in batch.build:
             self._begin_builds(job)
         if batch.job is None:
-            self._await_build()
+            self.await_ready(time.monotonic() + MOST_WAIT_S, FOLLOWING_S)
+            if self.building and self.worker.page.read().age_s > self.limits.trial_s:
+                self.drop_worker()  # it hangs
             return
         for outcome in self.measure(batch.job):
             yield Result(batch, outcome, self.is_unavailable)
@@ -83,21 +85,14 @@ class Executor(Workers):
         return not self.is_host(backend)
 
     def _begin_builds(self, job: Job) -> None:
-        if not self.builds_ahead(job.backend):
-            return
         new = {trial.identity for trial in job.trials} - self.built - self.building
+        if not new or not self.builds_ahead(job.backend):
+            return
         self.building |= new
+        trials = tuple(trial for trial in job.trials if trial.identity in new)
         try:
-            if new:
-                trials = tuple(trial for trial in job.trials if trial.identity in new)
-                self.worker.send(Build(replace(job, trials=trials), self.limits.build_s))
+            self.worker.send(Build(replace(job, trials=trials), self.limits.build_s))
         except WorkerDiedError:
-            self.drop_worker()
-
-    def _await_build(self) -> None:
-        """Wait until a moment after a program is built, or for `MOST_WAIT_S`; replace a worker that hangs."""
-        self.await_ready(time.monotonic() + MOST_WAIT_S, FOLLOWING_S)
-        if self.building and self.worker.page.read().age_s > self.limits.trial_s:
             self.drop_worker()
 
     def prepare(self, job: Job) -> None:

@@ -60,19 +60,15 @@ class Final:
 
     Args:
         candidates: of one problem and back end.
-        clock: seconds.
         allowed_s: approximate limit for all looks together; a started look is finished.
         values: the known objective of each candidate, the best first; see `_leave_out`.
 
     Attributes:
-        best: of the last look that had a right result; None without one.
-        median_ns: of the best.
-        standing: of the candidates of that look.
+        best, median_ns, standing: of the last look that had a right result; None, NaN and empty without one.
         beaten: how many earlier looks found slower.
         failed: how many candidates were right when tried, but not when compared.
         left_out: how many candidates it had no time for.
         cut_s: the seconds after which it ran out of time with cases undecided; 0 if it did not.
-        is_over: it has ended.
     """
 
     prepared: Prepared
@@ -90,12 +86,9 @@ class Final:
         self.is_over, self.cut_s, self.median_ns = False, 0.0, math.nan
         self.best: Trial | None = None
         self.standing = Standing[str]("", {})
-        self._series: dict[str, Samples] = {}
-        self._hurried: set[str] = set()
-        """Candidates whose sampling in the current look ended because shared time ran out, not because of a narrow
-        interval."""
+        self._outcomes: dict[str, Outcome] = {}
+        """Of the candidates in the current look."""
         self._is_short = False
-        self._waiting: set[str] = set()
 
     @property
     def spent_s(self) -> float:
@@ -120,11 +113,9 @@ class Final:
             rotation=max(config.rotation, len(self.left)),
             energy="energy" in self.settings.factors,
         )
-        trials = list(self.left.values())
-        (job,) = self.prepared.list_jobs(trials, measure, together=True)
+        (job,) = self.prepared.list_jobs(self.left.values(), measure, together=True)
         self.looks += 1
-        self._series, self._hurried = {}, set()
-        self._waiting = {trial.identity for trial in trials}
+        self._outcomes = {}
         return replace(job, is_block=not is_host(self.candidates[0].device))
 
     def _leave_out(self) -> None:
@@ -150,34 +141,34 @@ class Final:
 
     def tell(self, outcome: Outcome) -> None:
         """Add one candidate's outcome in this look; after the last one, judge the look."""
-        self._waiting.discard(outcome.identity)
-        timing = outcome.find_timing(self.measure)
-        if outcome.state is State.OK and timing is not None:
-            self._series[outcome.identity] = _series_of(timing)
-            if self._is_short and timing.stopped_by == "time":
-                self._hurried.add(outcome.identity)
-        if not self._waiting:
+        self._outcomes[outcome.identity] = outcome
+        if len(self._outcomes) == len(self.left):
             self._conclude()
 
     def _conclude(self) -> None:
-        self.failed += len(self.left) - len(self._series)
-        if not self._series:
+        right = (each for each in self._outcomes.values() if each.state is State.OK)
+        timings = {each.identity: timing for each in right if (timing := each.find_timing(self.measure))}
+        series = {identity: _series_of(timing) for identity, timing in timings.items()}
+        self.failed += len(self.left) - len(series)
+        if not series:
             self.best, self.is_over = None, True
             return
         rule = Rule(self.settings.effect, self.settings.error_rate / LOOKS)
         before, on_host = self.standing, is_host(self.candidates[0].device)
-        self.standing = look(self._series, rule, on_host=on_host and self.measure is Measure.COLD)
+        self.standing = look(series, rule, on_host=on_host and self.measure is Measure.COLD)
         # What was slower than one that is out now need not be slower than those that are left.
-        self.beaten = self.beaten + len(before.list_judged(Verdict.SLOWER)) if before.best in self._series else 0
+        self.beaten = self.beaten + len(before.list_judged(Verdict.SLOWER)) if before.best in series else 0
         self.best = self.left[self.standing.best]
-        self.median_ns = float(self._series[self.standing.best].medians()[0])
+        self.median_ns = float(series[self.standing.best].medians()[0])
         undecided, is_last = self.standing.list_judged(Verdict.UNDECIDED), self.looks >= LOOKS
-        is_hurried = not self._hurried.isdisjoint([self.standing.best, *undecided])
+        # Sampling ended because shared time ran out, not because of a narrow interval.
+        ran_out = [timings[each].stopped_by == "time" for each in (self.standing.best, *undecided)]
+        is_hurried = self._is_short and any(ran_out)
         is_cut = bool(undecided) and (is_hurried if is_last else self.allowed_s - self.spent_s < LEAST_LOOK_S)
         self.is_over = not undecided or is_last or is_cut
         self.cut_s = self.spent_s if is_cut or self.left_out else 0.0
         out = {*self.standing.list_judged(Verdict.SLOWER)}
-        self.left = {identity: self.left[identity] for identity in self._series if identity not in out}
+        self.left = {identity: self.left[identity] for identity in series if identity not in out}
 
     def describe(self) -> str:
         """Return one line about the outcome."""

@@ -62,7 +62,6 @@ class GridScheduler:
         references: problem and back end → the trial that blocks share.
         is_host: whether a back end's device is the host's own processor.
         claims: claims trials that other processes may claim, too; None if there can be no others.
-        clock: seconds.
     """
 
     def __init__(
@@ -268,46 +267,32 @@ class GridScheduler:
         return job
 
 
-class EachScheduler:
-    """Give every executor all jobs of a plan. Jobs timed on the host go to the first one alone, at the end.
+class EachScheduler(GridScheduler):
+    """Give every executor all jobs of a plan. Jobs timed on the host go to one alone, at the end.
 
     The sweep goes by the results of the first executor that is not lost.
-
-    Args:
-        jobs: in the plan's order.
-        executors: those that do them.
     """
 
     def __init__(self, jobs: Iterable[Job], executors: Sequence[Executor]) -> None:
-        every, is_host = list(jobs), executors[0].is_host
-        cards = [job for job in every if not is_host(job.backend)]
-        self._plans = {executor: GridScheduler(cards) for executor in executors}
-        self._alone = GridScheduler(job for job in every if is_host(job.backend))
-
-    @property
-    def done(self) -> bool:
-        """Return whether every executor has measured everything."""
-        return all(plan.done for plan in self._plans.values()) and self._alone.done
+        super().__init__(jobs, len(executors), is_host=executors[0].is_host)
+        cards, self._problems = [job for of_problem in self._problems for job in of_problem], []
+        self._begun = {each: deque(job for job in cards if each.can_do(job.backend)) for each in executors}
+        self._left = list(executors)
 
     def ask(self, executor: Executor) -> Batch | None:
         """Return the built trials of the executor's next job."""
-        first = next(iter(self._plans))
-        batch = self._plans[executor].ask(executor)
-        if batch is None and executor is first and all(plan.done for plan in self._plans.values()):
-            return self._alone.ask(executor)
-        if batch is None or batch.job is None or executor is first:
+        batch = super().ask(executor)
+        if batch is None or batch.job is None or executor in (self._left[0], self._alone_at):
             return batch
         return replace(batch, beside=frozenset(trial.identity for trial in batch.job.trials))
 
-    def tell(self, executor: Executor, result: Result) -> None:
-        """Keep what need not be done again; the executors' plans do not depend on one another."""
-        self._plans[executor].tell(executor, result)
-        self._alone.tell(executor, result)
-
     def release(self, executor: Executor) -> None:
         """Leave a lost card's jobs undone, but for those on the host: no other card can run them in its place."""
-        del self._plans[executor]
-        self._alone.release(executor)
+        self._left.remove(executor)
+        if self._alone_at is not executor:
+            self._blocks.pop(executor, None)
+        self._begun.pop(executor, None)
+        super().release(executor)
 
 
 def open_grid(recorder: Recorder, trials: Sequence[Trial]) -> Scheduler:

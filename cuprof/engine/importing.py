@@ -60,7 +60,6 @@ def import_reports(
     the same contents are skipped, so an import may be repeated, even after an interruption.
 
     Args:
-        url: the database.
         artifacts: folder that a copy of each report is kept in.
         name: the name for launches that match no trial; empty takes the file's name without its suffix.
         cache_mode: "cold" or "hot"; empty takes the report's own.

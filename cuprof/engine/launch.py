@@ -29,9 +29,6 @@ class Launched:
 
     The process that we start becomes the worker's guardian (`cuprof.core.processes`) and ends as the worker ends. Both
     have sessions of their own, so an interrupt from the terminal reaches the engine alone.
-
-    Args:
-        sandbox: what it was asked to run in; None for no sandbox.
     """
 
     process: subprocess.Popen[bytes]
@@ -73,8 +70,7 @@ _retiring: list[Thread] = []
 def prestart(count: int = 1, modules: Sequence[str] = (), sandbox: Sandbox | None = None) -> None:
     """Start the workers that the next calls of `take` return; unused ones end with this process.
 
-    Args:
-        modules: modules to import at once, if installed.
+    They import `modules` at once, if installed.
     """
     if not _at_first:
         atexit.register(_discard_spares)
@@ -86,8 +82,7 @@ def prestart(count: int = 1, modules: Sequence[str] = (), sandbox: Sandbox | Non
 def prestart_for_next_job(modules: Sequence[str] = ()) -> None:
     """Start as many workers again as the command did at first; none if it started none.
 
-    Args:
-        modules: modules to import during the job before theirs, if installed.
+    They import `modules`, if installed, during the job before theirs.
     """
     for _ in range(_at_first[0] if _at_first else 0):
         _spares.append(_launch(modules=modules))

@@ -11,18 +11,13 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from cuprof.backends.registry import get_spec
-from cuprof.config.model import LimitsConfig
 from cuprof.core.records import OF_FAMILY, Outcome, State
-from cuprof.engine.worker_process import WorkerDiedError, Workers
+from cuprof.engine.worker_process import MOST_KILLS, WorkerDiedError, Workers
 from cuprof.worker.messages import Built, Finished, Job, JobDone, JobTrial
 from cuprof.worker.status_page import Phase, Status
 
 MOST_IDLE_TURNS = 2
 """After this many turns in a row without an answer, run each remaining trial in a worker of its own."""
-FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
-"""Signals from people, batch systems and a kernel short of memory; the code in a process seldom sends itself these."""
-MOST_KILLS = 3
-"""Allow this many such kills within a job before blaming the trial that was running."""
 
 
 class Measurement:
@@ -68,7 +63,8 @@ class Measurement:
 
     def _take_turn(self, trials: Sequence[JobTrial]) -> Iterator[Outcome]:
         """Yield outcomes until the trials are done or their worker is lost, except those of suspects."""
-        job = replace(self.job, trials=tuple(trials))
+        job, limits = replace(self.job, trials=tuple(trials)), self.workers.limits
+        limits_s = {Phase.BUILD: limits.build_s, Phase.CHECK: limits.check_s, Phase.TIME: limits.check_s}
         self._left, self._was_used, self._has_worked = dict(enumerate(trials)), False, False
         try:
             worker = self.workers.worker
@@ -92,8 +88,12 @@ class Measurement:
                         self.workers.watch(trials[status.index], status.phase)
                 # An idle worker may have been so since long before the job was there: its device was others' turn.
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
-                if message is None and age_s > _limit_of(status.phase, self.workers.limits):
-                    yield from self._time_out(status)
+                limit_s = limits_s.get(status.phase, limits.trial_s)
+                if message is None and age_s > limit_s:
+                    self.workers.drop_worker()
+                    # A trial that hangs on a device would only hang again, and costs its limit once.
+                    again, cause = self.spec.runs_in_process, f"stopped after {limit_s:g} s"
+                    yield from self._blame(status, State.TIMED_OUT, cause, again=again)
                     return
         except WorkerDiedError as death:
             self.workers.drop_worker()
@@ -145,61 +145,37 @@ class Measurement:
         phase = OF_FAMILY if message.of_family else "inputs"
         yield from _fail_all(self._left.values(), state, fault, message.log, phase)
 
-    def _time_out(self, status: Status) -> Iterator[Outcome]:
-        """End a worker whose step exceeds its limit; yield the outcomes of the trials to blame.
-
-        A trial that hangs on a device would only hang again, and costs its limit once.
-        """
-        self.workers.drop_worker()
-        if not (self.spec.runs_in_process and self._suspect(status)):
-            limit_s = _limit_of(status.phase, self.workers.limits)
-            yield from self._blame(status, State.TIMED_OUT, f"stopped after {limit_s:g} s")
-
     def _bury(self, death: WorkerDiedError) -> Iterator[Outcome]:
         """Yield the outcomes of the trials to blame for the worker's death."""
         status = death.status
-        if is_from_outside(death) and self._kills < MOST_KILLS:
+        if death.is_from_outside and self._kills < MOST_KILLS:
             self._kills += 1
             self._suspects += [self._left[status.index]] if status.index in self._left else []
-        elif not self._suspect(status):
+        else:
             yield from self._blame(status, State.CRASHED, death.cause, death.log)
 
-    def _suspect(self, status: Status) -> bool:
-        """Make the trial at which a worker was lost a suspect if others had used its process; return whether it is.
-
-        Where variants run in the process itself, building is running their own code, too; elsewhere it is compiling.
-        """
-        own_code = (Phase.CHECK, Phase.TIME, *([Phase.BUILD] if self.spec.runs_in_process else []))
-        trial = self._left.get(status.index)
-        if trial is None or self._is_alone or not status.has_company or status.phase not in own_code:
-            return False
-        self._suspects.append(trial)
-        return True
-
-    def _blame(self, status: Status, state: State, cause: str, log: str = "") -> Iterator[Outcome]:
+    def _blame(
+        self, status: Status, state: State, cause: str, log: str = "", *, again: bool = True
+    ) -> Iterator[Outcome]:
         """Yield the outcome of the trial at which the worker was lost, or of all left if it was lost before the first.
 
         No trial is blamed if a worker that had run trials was lost outside any open one, perhaps through an earlier one
         (a corrupt heap, a thread), or if a variant wrote over the status page: a new worker will show.
+
+        Args:
+            again: a trial becomes a suspect instead if others had used its process. Where variants run in the process
+                itself, building is running their own code, too; elsewhere it is compiling.
         """
+        own_code = (Phase.CHECK, Phase.TIME, *([Phase.BUILD] if self.spec.runs_in_process else []))
         erased = status.phase not in (Phase.START, Phase.INPUTS) and len(self._left) > 1
         blamed: Iterable[JobTrial] = () if (self._has_worked and not self._is_alone) or erased else self._left.values()
-        if status.index in self._left:
-            blamed = (self._left[status.index],)
+        if (trial := self._left.get(status.index)) is not None:
+            if again and not self._is_alone and status.has_company and status.phase in own_code:
+                self._suspects.append(trial)
+                return
+            blamed = (trial,)
         message = f"{cause} while {status.phase.text}"
         yield from _fail_all(blamed, state, message, log, status.phase.name.lower())
-
-
-def _limit_of(phase: Phase, limits: LimitsConfig) -> float:
-    """Return for how many seconds a worker may be in a phase."""
-    if phase is Phase.BUILD:
-        return limits.build_s
-    return limits.check_s if phase in (Phase.CHECK, Phase.TIME) else limits.trial_s
-
-
-def is_from_outside(error: Exception) -> bool:
-    """Return whether a worker was ended by a signal that seldom comes from the code it ran."""
-    return isinstance(error, WorkerDiedError) and error.cause in FROM_OUTSIDE
 
 
 def _fail_all(trials: Iterable[JobTrial], state: State, message: str, log: str, phase: str) -> Iterator[Outcome]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -47,27 +46,20 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
     request = make_request(settle(config.ncu)) if profiling else None
     with open_executors(config) as executors:
         prepared = prepare(config, project, executors, timed=not profiling)
-    trials = prepared.plan.trials
+    known, profiled = dict[str, StoredTrial](), dict[str, StoredProfile]()
     url = config.store.url or project.database_url
-    known: Mapping[str, StoredTrial] = {}
-    profiled: Mapping[str, StoredProfile] = {}
     with suppress(EmptyStoreError), Store.open(url, create=False, read_only=True) as store:
         known = prepared.stored(store)
-        profiled = find_settled(trials, request, store, config.retry) if request else {}
-    settled = {
-        trial.identity: known[trial.identity]
-        for trial in trials
-        if prepared.is_settled(trial, known.get(trial.identity))
-    }
-
-    stored: Mapping[str, StoredProfile | StoredTrial] = profiled if request else settled
+        profiled = find_settled(prepared.plan.trials, request, store, config.retry) if request else {}
 
     def make_row(trial: Trial) -> PreviewRow:
-        checked, found = settled.get(trial.identity), stored.get(trial.identity)
-        if request:  # what is not settled would be checked first
+        stored = known.get(trial.identity)
+        checked = stored if prepared.is_settled(trial, stored) else None
+        found, reason = (profiled.get(trial.identity) if profiling else checked), ""
+        if profiling:  # what is not settled would be checked first
             reason = reason_to_skip(trial, checked or Outcome(trial.identity, State.OK))
-        else:
-            reason = str(trial.unavailable or "") if checked is None else ""
+        elif checked is None:
+            reason = str(trial.unavailable or "")
         if reason:
             return PreviewRow(trial.label, trial.identity, "unavailable" if trial.unavailable else "skipped", reason)
         if found is None:
@@ -75,4 +67,4 @@ def preview(config: SweepConfig, project: Project, *, profiling: bool = False) -
         return PreviewRow(trial.label, trial.identity, "stored", "" if found.state is State.OK else found.state.value)
 
     excluded = (PreviewRow(each.label, "", "excluded", each.reason) for each in prepared.plan.excluded)
-    return Preview((*map(make_row, trials), *excluded), prepared.plan.notes)
+    return Preview((*map(make_row, prepared.plan.trials), *excluded), prepared.plan.notes)

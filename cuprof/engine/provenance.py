@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -30,10 +31,8 @@ def software_versions() -> dict[str, str]:
     versions = {"python": platform.python_version(), "cuprof": cuprof.__version__, "system": platform.platform()}
     versions[IDENTITIES] = str(IDENTITY_VERSION)
     for name in RECORDED:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
     return versions
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 
 from cuprof.core.project import Project
@@ -90,8 +90,7 @@ class Recorder:
         due = [trial for trial in trials if trial.identity not in reused and not trial.unavailable]
         self.enlist(trials, reused)
         self.observer.started(len(trials), {trial.identity for trial in settled})
-        for text in _describe_again(prepared, references, due, known):
-            self.observer.note(text)
+        self._note_again(references, [known[trial.identity] for trial in due if trial.identity in known])
         for trial in settled:
             self._judge(trial, known[trial.identity].state, known[trial.identity].message)
             self.stored.add(trial.identity)
@@ -99,6 +98,19 @@ class Recorder:
         self.take_over()
         self._skip([trial for trial in trials if trial.unavailable and trial.identity not in self.concluded], reused)
         return [trial for trial in due if trial.identity not in self.concluded]
+
+    def _note_again(self, references: Sequence[Trial], before: Sequence[StoredTrial]) -> None:
+        """Say why stored trials are timed again; `before` is what is stored of the trials that are due."""
+        notes = []
+        if references:
+            first = list_first([trial.label for trial in references], 3)
+            notes.append((len(references), "", f", to see whether stored times still hold: {first}"))
+        if self.prepared.config.retry == "noisy":
+            noisy = sum(map(self.prepared.is_noisy, before))
+            notes.append((noisy, f" wider than ±{100 * self.prepared.widest:.3g} %", ""))
+        for number, which, why in notes:
+            again = "is timed again" if number == 1 else "are timed again"
+            self.observer.note(f"{count(number, 'stored trial')}{which} {again}{why}")
 
     def report_sessions(self) -> None:
         """Say whether stored times that the sweep takes over still hold, where some trials were timed again."""
@@ -108,13 +120,9 @@ class Recorder:
             found = compare_sessions(connection, self.sweep_id)
         for each in found:
             tried = f"{count(each.controls, 'trial')} timed again {'differ' if each.controls > 1 else 'differs'} {each}"
-            if each.agrees:
-                self.observer.note(f"times of sweep {each.sweep_id} still hold: {tried}")
-            else:
-                self.observer.note(
-                    f"times of sweep {each.sweep_id} do not hold today: {tried}; they are marked, and get no speed-up "
-                    "against today's (retry=all measures everything together)"
-                )
+            marked = "they are marked, and get no speed-up against today's (retry=all measures everything together)"
+            hold = f"still hold: {tried}" if each.agrees else f"do not hold today: {tried}; {marked}"
+            self.observer.note(f"times of sweep {each.sweep_id} {hold}")
 
     def record(self, results: Sequence[tuple[Executor, Result]]) -> list[tuple[Executor, Result]]:
         """Store results in one transaction, then report them; their trials become members if they are not yet.
@@ -251,22 +259,3 @@ class Recorder:
             self.surprises.append(trial)
         elif state in FAILED and not (expected_wrong and state is State.WRONG_RESULT):
             self.failed.append((trial, Outcome(trial.identity, state, message)))
-
-
-def _describe_again(
-    prepared: Prepared, references: Sequence[Trial], due: Sequence[Trial], known: Mapping[str, StoredTrial]
-) -> Iterator[str]:
-    """Yield a line on each reason why stored trials are timed again."""
-    if references:
-        yield (
-            f"{_timed_again(len(references))}, to see whether stored times still hold: "
-            f"{list_first([trial.label for trial in references], 3)}"
-        )
-    if prepared.config.retry == "noisy":
-        noisy = sum(prepared.is_noisy(known[trial.identity]) for trial in due if trial.identity in known)
-        yield _timed_again(noisy, f" wider than ±{100 * prepared.widest:.3g} %")
-
-
-def _timed_again(number: int, which: str = "") -> str:
-    """Return "1 stored trial is timed again", "2 stored trials are timed again"."""
-    return f"{count(number, 'stored trial')}{which} {'is' if number == 1 else 'are'} timed again"

@@ -23,11 +23,11 @@ from cuprof.engine.devices import open_executors
 from cuprof.engine.dispatcher import Dispatcher, Scheduler
 from cuprof.engine.executor import Executor
 from cuprof.engine.grid import open_grid
+from cuprof.engine.merging import hand_in, open_spool
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import prepare
 from cuprof.engine.provenance import git_state, software_versions, typed_command
 from cuprof.engine.recorder import Recorder
-from cuprof.engine.spool import hand_in, open_spool
 from cuprof.families import Family
 from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import count_done, list_at_work
@@ -55,7 +55,7 @@ class SweepResult:
     """
 
     sweep_id: int
-    failed: tuple[tuple[Trial, Outcome], ...]
+    failed: tuple[tuple[Trial, Outcome], ...] = ()
     surprises: tuple[Trial, ...] = ()
     faults: tuple[str, ...] = ()
     url: str = ""
@@ -105,9 +105,8 @@ def run_sweep(
                 recorder: Recorder | None = None
                 try:
                     with _open_store(url) as store:
-                        if place is None:
-                            for text in hand_in(store, project):
-                                observer.note(text)
+                        for text in hand_in(store, project) if place is None else ():
+                            observer.note(text)
                         if is_first:
                             observer.note(f"results are stored in {place}")
                         recorder = Recorder(prepared, project, store, executors, observer, before)
@@ -131,12 +130,7 @@ def _open_store(url: str) -> Store:
 
 
 class Run:
-    """A sweep that is carried out.
-
-    Args:
-        recorder: of a sweep that has not begun.
-        meanwhile: see `run_sweep`.
-    """
+    """A sweep that is carried out: that of a recorder, which has not begun; for `meanwhile` see `run_sweep`."""
 
     def __init__(self, recorder: Recorder, meanwhile: Callable[[], object] | None = None) -> None:
         self.recorder, self.meanwhile = recorder, meanwhile
@@ -153,7 +147,7 @@ class Run:
         store.note = self.observer.note
         if (finished := self._find_finished()) is not None:
             self.observer.note(f"sweep {finished} is complete already")
-            return SweepResult(finished, (), url=store.url)
+            return SweepResult(finished, url=store.url)
         try:
             with shielded():  # no sweep is begun whose number is not known
                 recorder.sweep_id = self._begin()
@@ -179,7 +173,7 @@ class Run:
         store.require_same_file()
         self.observer.finished(recorder.sweep_id)
         if self.prepared.config.search.name and len(recorder.failed) < len(recorder.members):
-            return SweepResult(recorder.sweep_id, (), url=store.url)
+            return SweepResult(recorder.sweep_id, url=store.url)
         for trial in recorder.surprises:
             self.observer.note(f"{trial.label} is expected to be wrong and was found right")
         ends = tuple(recorder.failed), tuple(recorder.surprises), tuple(recorder.faults)
@@ -190,16 +184,14 @@ class Run:
 
         Only `exit=done` asks for this; otherwise a sweep with nothing to do is a sweep of its own.
         """
-        config, trials = self.prepared.config, self.prepared.plan.trials
+        prepared, config = self.prepared, self.prepared.config
         if config.exit != "done" or self.recorder.before:
             return None
-        sweep_id = self.store.find_finished(self.prepared.hash, config.launch.since)
+        sweep_id = self.store.find_finished(prepared.hash, config.launch.since)
         if sweep_id is None or config.launch.since:
             return sweep_id
-        known = self.prepared.stored(self.store)
-        is_done = not config.retry and all(
-            trial.unavailable or self.prepared.is_settled(trial, known.get(trial.identity)) for trial in trials
-        )
+        known, trials = prepared.stored(self.store), (trial for trial in prepared.plan.trials if not trial.unavailable)
+        is_done = not config.retry and all(prepared.is_settled(trial, known.get(trial.identity)) for trial in trials)
         return sweep_id if is_done else None
 
     def _begin(self) -> int:
@@ -216,17 +208,14 @@ class Run:
 
     def _note_plan(self) -> None:
         """Say what the user should know before anything is measured."""
-        plan, family, store = self.prepared.plan, self.prepared.family.name, self.store
-        with store.snapshot() as connection:
-            outdated = count_outdated(connection, family)
-        place = database_file(store.parsed_url)
-        for text in (*plan.notes, *filter(None, [describe_network(place) if place else ""])):
+        family, place = self.prepared.family.name, database_file(self.store.parsed_url)
+        notes = [*self.prepared.plan.notes, describe_network(place) if place else ""]
+        with self.store.snapshot() as connection:
+            if outdated := count_outdated(connection, family):
+                had = f"{count(outdated, 'stored trial')} of {family} have identities of an earlier version"
+                notes.append(f"{had}: they stay readable, and are not reused")
+        for text in filter(None, notes):
             self.observer.note(text)
-        if outdated:
-            self.observer.note(
-                f"{count(outdated, 'stored trial')} of {family} have identities of an earlier version: they "
-                "stay readable, and are not reused"
-            )
 
     def _open_scheduler(self, dispatcher: Dispatcher, collectors: ExitStack) -> Scheduler:
         """Return what decides which trials run: all of the plan that are left, or those that a search chooses."""

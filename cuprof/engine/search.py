@@ -21,8 +21,7 @@ from cuprof.core.text import count
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Batch, Executor, Result
 from cuprof.engine.final import LEAST_EXECUTIONS, LEAST_S, OF_TRYING, Final, keep_time
-from cuprof.engine.history import find_hints, learn_stored
-from cuprof.engine.ladder import Ladder, list_rungs
+from cuprof.engine.ladder import Ladder, find_hints
 from cuprof.engine.objective import ObjectiveCounters, check_trials, evaluate
 from cuprof.engine.observer import Observer
 from cuprof.engine.planning import Prepared
@@ -53,14 +52,11 @@ LEAST_GAIN = 1e-3
 class SearchScheduler:
     """Schedule a strategy's proposals until the budget is spent, then the final comparison of each problem's best.
 
-    Trials are known by their place among all.
+    Trials are known by their place among all, `trials`.
 
     Args:
-        trials: all trials that may be tried.
         earlier: stored runs of the family's variants. Runs of these very trials count as results, others as hints.
         sweep_id: the current sweep; trials that it tried before an interruption count.
-        note: receives lines for the user.
-        clock: seconds, for the budget.
         executors: how many there are; each has a final comparison at a time.
         counting: reads the objective's counters, if any.
 
@@ -86,21 +82,16 @@ class SearchScheduler:
         self.index = {trial.identity: place for place, trial in enumerate(trials)}
         stored = [run.identity for run in earlier if run.state is State.OK]
         self._counted = dict(counting.read(stored)) if counting else {}
-        self._rungs = list_rungs(prepared.config)
         hints, told = find_hints(earlier, self.trials, self._value_of_run)
-        seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         if told:
             note(told)
+        seed = secrets.randbits(63) if self.settings.seed is None else self.settings.seed
         numbers = {problem: number for number, problem in enumerate(self.problems)}
         groups = [numbers[trial.problem] for trial in trials]
-        supposed = [  # a host's processor has no blocks
-            0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
-            for trial in trials
-        ]
-        space = Space([_columns(trial) for trial in trials], groups, supposed)
+        space = Space([_columns(trial) for trial in trials], groups, [_suppose(trial) for trial in trials])
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
-        known, self._spent_before_s = learn_stored(earlier, self.ladder, prepared.config, sweep_id, self._value_of_run)
+        known, self._spent_before_s = self.ladder.learn_stored(earlier, sweep_id, self._value_of_run)
         if known:
             are = "is" if known == 1 else "are"
             note(f"search: {known:,} of {len(self.trials):,} configurations {are} stored already")
@@ -153,7 +144,7 @@ class SearchScheduler:
         self.executors -= 1
         final, left = self._final_at.pop(executor, None), self._out.pop(executor, set())
         if final is not None and self._finals is not None:
-            self._finals.appendleft(replace(final))  # from its beginning
+            self._finals.appendleft(final)  # from its beginning
         else:
             self._orphans += [*self._asked.pop(executor, []), *left]
 
@@ -178,12 +169,11 @@ class SearchScheduler:
             return None
         ready = self._list_ready(executor)
         self._propose(executor, len(asked) - len(ready))
-        if not ready or len(self.ladder.promoted) >= LEAST_AGAIN:
-            again = self._find_fitting() if len(self.ladder.promoted) >= LEAST_AGAIN or not asked else []
-            if again:
-                batch = self._rate(executor, again, rung=1)
-                self.ladder.promoted.update({*again} - self._out[executor])
-                return batch
+        may_climb = len(self.ladder.promoted) >= LEAST_AGAIN or not asked
+        if may_climb and (again := self._find_fitting()):
+            batch = self._rate(executor, again, rung=1)
+            self.ladder.promoted.update({*again} - self._out[executor])
+            return batch
         if ready := ready or self._list_ready(executor):
             return self._rate(executor, ready, rung=0)
         return Batch(build=tuple(self._list_jobs(executor, asked))) if asked else None
@@ -231,7 +221,7 @@ class SearchScheduler:
 
     def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
         """Return the jobs that rate these trials on a rung."""
-        jobs = self.prepared.list_jobs((self.trials[index] for index in indices), self._rungs[rung])
+        jobs = self.prepared.list_jobs((self.trials[index] for index in indices), self.ladder.rungs[rung])
         # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
         stays = self.counting is None
         return [replace(job, is_block=stays and not executor.is_host(job.backend)) for job in jobs]
@@ -255,7 +245,8 @@ class SearchScheduler:
             + (f"; {known} more, stored before, are in the last comparison" if known else "")
         )
         shares = [self.strategy.likely_left(group) for group in range(len(self.problems))]
-        if (left := max((share for share in shares if share is not None), default=None)) is not None:
+        if known_shares := [share for share in shares if share is not None]:
+            left = max(known_shares)
             gain = f"about {100 * left:.1f} %" if left >= LEAST_GAIN else f"less than {100 * LEAST_GAIN:g} %"
             self.note(
                 f"search: its model expects trying the rest to gain {gain}; it knows nothing beyond what it has seen"
@@ -279,17 +270,14 @@ class SearchScheduler:
         """Return the next look of an executor's final comparison, or the first one of another problem's."""
         final = self._final_at.get(executor)
         if final is not None and final.is_over:
-            self.endings.append(final)
+            self.endings.append(self._final_at.pop(executor))
             self.note(final.describe())
-            del self._final_at[executor]
-            final = None
-        if final is None:
+        if executor not in self._final_at:
             if not self._finals:
                 return None
             allowed_s = self._find_final_time()
-            final = self._final_at[executor] = self._finals.popleft()
-            final.allowed_s = allowed_s
-        return Batch(job=final.next_job(), series=secrets.token_hex(8))
+            self._final_at[executor] = replace(self._finals.popleft(), allowed_s=allowed_s)
+        return Batch(job=self._final_at[executor].next_job(), series=secrets.token_hex(8))
 
     def _find_final_time(self) -> float:
         """Return the seconds that the next final may take: its share of the time left for those to come."""
@@ -349,6 +337,11 @@ def open_search(recorder: Recorder, collectors: ExitStack, locks: DeviceLocks) -
 def make_clock(locks: DeviceLocks, executors: int) -> Callable[[], float]:
     """Return a clock in seconds that stands still while turns are waited for: others' work spends no budget."""
     return lambda: time.monotonic() - locks.waited_s / executors
+
+
+def _suppose(trial: Trial) -> float:
+    """Return a trial's likely time relative to others, as a logarithm; a host's processor has no blocks."""
+    return 0.0 if is_host(trial.device) else get_spec(trial.backend).usual_block.suppose(trial.threads)
 
 
 def _columns(trial: Trial) -> dict[str, Coordinate]:

@@ -23,6 +23,10 @@ SHORT_POLL_S = 0.002
 START_LIMIT_S = 120.0
 END_LIMIT_S = 10.0
 """Wait this long for a worker to end after its last message."""
+FROM_OUTSIDE = ("SIGKILL", "SIGTERM")
+"""Signals from people, batch systems and a kernel short of memory; the code in a process seldom sends itself these."""
+MOST_KILLS = 3
+"""Allow this many such kills within a job before blaming the trial that was running."""
 
 
 class WorkerDiedError(WorkerError):
@@ -36,6 +40,7 @@ class WorkerDiedError(WorkerError):
 
     def __init__(self, cause: str, status: Status, log: str) -> None:
         self.cause, self.status, self.log = cause, status, log
+        self.is_from_outside = cause in FROM_OUTSIDE
         said = log.splitlines()[-1] if log and status and status.phase is Phase.START else ""
         super().__init__(f"the worker process died ({cause}{f': {said}' if said else ''})")
 
@@ -120,8 +125,6 @@ class Workers:
     """Start, replace and end workers; use as a context manager, in one thread but for `stop`.
 
     Args:
-        settings: which devices the workers open.
-        limits: how long one step of a trial may take.
         sandbox: the workers' sandbox; None for the user's own code.
         devices: back end → the device that the workers open, or why there is none; filled when a sweep is planned.
 

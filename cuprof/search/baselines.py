@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import cycle
-from typing import Any
 
 import numpy as np
 
@@ -103,28 +102,18 @@ class OptunaSampler(Strategy):
             name: optuna.distributions.CategoricalDistribution(list(range(int(codes.max()) + 1)))
             for name, codes in zip(space.names, space.codes.T, strict=True)
         }
-        self._asked: dict[int, Any] = {}
 
     def _choose(self) -> int:
         group = self._draw_group()
         trial = self._studies[group].ask(self._distributions)
+        self._studies[group].tell(trial, state=self._optuna.trial.TrialState.FAIL)  # `_learn` tells what was tried
         wanted = np.array([trial.params[name] for name in self.space.names])
-        index = self._draw_nearest(self._list_free(group), wanted)
-        self._asked[index] = trial
-        return index
+        return self._draw_nearest(self._list_free(group), wanted)
 
     def _learn(self, index: int) -> None:
         """Tell the study, under the configuration that was tried and not the one that it asked for."""
-        value = self.values[index]
-        study = self._studies[int(self.space.groups[index])]
-        if index in self._asked:
-            study.tell(self._asked.pop(index), state=self._optuna.trial.TrialState.FAIL)
-        if math.isnan(value):
+        if math.isnan(value := self.values[index]):
             return
-        study.add_trial(
-            self._optuna.create_trial(
-                params=dict(zip(self.space.names, map(int, self.space.codes[index]), strict=True)),
-                distributions=self._distributions,
-                value=math.log(value),
-            )
-        )
+        params = dict(zip(self.space.names, map(int, self.space.codes[index]), strict=True))
+        tried = self._optuna.create_trial(params=params, distributions=self._distributions, value=math.log(value))
+        self._studies[int(self.space.groups[index])].add_trial(tried)

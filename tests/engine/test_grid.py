@@ -22,10 +22,10 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.point import Point
-from cuprof.core.records import Measure, Outcome, State, Trial
+from cuprof.core.records import DeviceFacts, Measure, Outcome, State, Trial, Unavailable
 from cuprof.engine.dispatcher import POLL_S, Dispatcher
 from cuprof.engine.executor import Batch, Executor, Result
-from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, GridScheduler
+from cuprof.engine.grid import ASK_AGAIN_S, LEAST_BLOCK_S, EachScheduler, GridScheduler
 from cuprof.engine.planning import Prepared
 from cuprof.families import Tunable
 from cuprof.families.origin import Folder
@@ -148,6 +148,49 @@ def test_what_a_lost_worker_was_building_is_built_when_its_turn_comes() -> None:
 def make_named(n: int, names: str, backend: str = "cuda") -> Job:
     trials = tuple(JobTrial(f"{n}{name}", name, Point(), "") for name in names)
     return Job(Folder(Path()), backend, Point(n=n), trials, 0)
+
+
+def make_cards(*others: DeviceFacts | Unavailable) -> list[Executor]:
+    """Return executors with a GPU of their own each, the host's processor, and another device or none."""
+    cards = make_executors(len(others))
+    for number, (card, other) in enumerate(zip(cards, others, strict=True)):
+        gpu, host = DeviceFacts("cuda", number, "H200"), DeviceFacts("cpu", 0, "it")
+        card.devices = {"cuda": gpu, "cpu": host, "opencl": other}
+    return cards
+
+
+def test_where_every_card_measures_everything_what_only_one_can_do_is_done_once() -> None:
+    opencl = DeviceFacts("opencl", 0, "H200")
+    one, two = make_cards(opencl, Unavailable("its opencl device is another executor's"))
+    host = replace(make_named(2, "a", "cpu"), methods={Measure.COLD: "a method"})
+    scheduler = EachScheduler([make_named(1, "ab"), host, make_named(3, "a", "opencl")], [one, two])
+    first, second = (ask(scheduler, executor) for executor in (one, two))
+    assert (list_identities(first), list_identities(second)) == (["1a", "1b"], ["1a", "1b"])
+    assert [batch and batch.beside for batch in (first, second)] == [set(), {"1a", "1b"}]
+    third = ask(scheduler, one)
+    assert list_identities(third) == ["3a"]
+    assert ask(scheduler, two) is None
+    assert not scheduler.done
+    last = ask(scheduler, one)
+    assert last is not None
+    assert list_identities(last) == ["2a"], "nothing else runs beside the host's jobs"
+    assert "2a" not in last.beside
+    assert ask(scheduler, two) is None
+    assert ask(scheduler, one) is None
+    assert scheduler.done
+
+
+def test_what_a_lost_card_has_not_measured_no_other_card_measures_in_its_place() -> None:
+    one, two = make_cards(*[Unavailable("no OpenCL")] * 2)
+    host = replace(make_named(3, "a", "cpu"), methods={Measure.COLD: "a method"})
+    scheduler = EachScheduler([make_named(1, "a"), make_named(2, "a"), host], [one, two])
+    assert list_identities(ask(scheduler, one)) == ["1a"]
+    scheduler.release(one)
+    found = [ask(scheduler, two) for _ in range(3)]
+    assert [list_identities(batch) for batch in found] == [["1a"], ["2a"], ["3a"]]
+    assert not any(batch and batch.beside & {*list_identities(batch)} for batch in found), "it is the first one now"
+    scheduler.release(two)
+    assert not scheduler.done, "the host's job is left"
 
 
 def test_jobs_come_in_the_order_of_the_plan_and_a_problem_stays_where_it_was_begun() -> None:

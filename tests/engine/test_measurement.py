@@ -13,8 +13,7 @@ from cuprof.config.model import LimitsConfig
 from cuprof.core.records import Outcome, State
 from cuprof.engine import worker_process
 from cuprof.engine.executor import Executor
-from cuprof.engine.measurement import MOST_KILLS
-from cuprof.engine.worker_process import WorkerDiedError
+from cuprof.engine.worker_process import MOST_KILLS, WorkerDiedError
 from cuprof.families import Point
 from cuprof.families.origin import Folder
 from cuprof.worker.messages import Finished, Job, JobDone, JobTrial, WorkerSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.records import Calibration, Measure, Outcome, Sample, State, Timing, Trial
-from cuprof.engine.plausibility import EMPTY_CALL_NS, EMPTY_LAUNCH_NS, Plausibility
+from cuprof.engine.calibration import EMPTY_CALL_NS, EMPTY_LAUNCH_NS, Plausibility
 from cuprof.families import Point
 from cuprof.statistics.median import summarise
 

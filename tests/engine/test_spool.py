@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from cuprof.config.model import StoreConfig
 from cuprof.core.errors import StoreError
-from cuprof.engine import spool
+from cuprof.engine import merging
 from cuprof.store import Store
 
 SIZES = tuple(range(1, 9))
@@ -35,23 +35,23 @@ def test_what_is_measured_while_the_server_is_away_is_handed_in_once(
     (note,) = (text for text in heard.notes if "until the next sweep that reaches it" in text)
     assert "cannot be reached" in note
     assert "hunter2" not in "".join(heard.notes)
-    folder = spool._find_folder(bench.project, AWAY)
-    monkeypatch.setattr(spool, "_find_folder", lambda project, url: folder)
+    folder = merging._find_folder(bench.project, AWAY)
+    monkeypatch.setattr(merging, "_find_folder", lambda project, url: folder)
     with Store.open(f"sqlite:///{tmp_path / 'common.sqlite'}") as store:
         (file,) = folder.glob("*.sqlite")
-        with spool._lock(file):  # its process goes on
-            assert list(spool.hand_in(store, bench.project)) == []
-        (told,) = spool.hand_in(store, bench.project)
+        with merging._lock(file):  # its process goes on
+            assert list(merging.hand_in(store, bench.project)) == []
+        (told,) = merging.hand_in(store, bench.project)
         assert told.endswith(": 1")
         assert list(folder.iterdir()) == []
-        assert list(spool.hand_in(store, bench.project)) == []
+        assert list(merging.hand_in(store, bench.project)) == []
         assert count(store, "SELECT COUNT(*) FROM run WHERE state = 'ok'") == 1
         assert count(store, "SELECT state FROM sweep") == "finished"
 
 
 def test_a_folder_that_cannot_be_written_is_told(bench: Any, tmp_path: Path) -> None:
     pytest.importorskip("psycopg")
-    spooled = spool._find_folder(bench.project, AWAY)
+    spooled = merging._find_folder(bench.project, AWAY)
     spooled.parent.mkdir(parents=True)
     spooled.touch()
     with pytest.raises(StoreError, match=r"kept in .* either: File exists; name another"):
@@ -61,18 +61,18 @@ def test_a_folder_that_cannot_be_written_is_told(bench: Any, tmp_path: Path) -> 
     file.with_suffix(".lock").mkdir(parents=True)
     file.touch()
     with Store.open(f"sqlite:///{tmp_path / 'common.sqlite'}") as store, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spool, "_find_folder", lambda project, url: spooled)
-        (told,) = spool.hand_in(store, bench.project)
+        patch.setattr(merging, "_find_folder", lambda project, url: spooled)
+        (told,) = merging.hand_in(store, bench.project)
     assert "node-1.sqlite could not be handed in" in told
 
 
 def test_a_file_whose_process_was_killed_before_it_wrote_anything_is_removed(
     bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool, "_find_folder", lambda project, url: tmp_path)
+    monkeypatch.setattr(merging, "_find_folder", lambda project, url: tmp_path)
     (tmp_path / "node-1.sqlite").touch()
     with Store.open(f"sqlite:///{tmp_path / 'elsewhere' / 'common.sqlite'}") as store:
-        (told,) = spool.hand_in(store, bench.project)
+        (told,) = merging.hand_in(store, bench.project)
     assert told.endswith(": 0")
     assert [path.name for path in tmp_path.glob("node-1*")] == []
 
@@ -87,9 +87,9 @@ def test_trials_that_another_process_measured_meanwhile_are_told(
     shutil.copy(common, folder / "node-1.sqlite")
     with Store.open(f"sqlite:///{folder / 'node-1.sqlite'}") as spooled, spooled.engine.begin() as connection:
         connection.execute(sa.text("UPDATE run SET recorded_at = datetime(recorded_at, '+1 second') || '.000000'"))
-    monkeypatch.setattr(spool, "_find_folder", lambda project, url: folder)
+    monkeypatch.setattr(merging, "_find_folder", lambda project, url: folder)
     with Store.open(f"sqlite:///{common}") as store:
-        handed, both = list(spool.hand_in(store, bench.project))
+        handed, both = list(merging.hand_in(store, bench.project))
         assert count(store, "SELECT COUNT(*) FROM run") == 2
     assert handed.endswith(": 1")
     assert "1 of its trials were measured in both: both runs are kept, and the sweep goes by the later one" in both

@@ -31,7 +31,6 @@ class Work:
 
     Attributes:
         words: what follows Python's executable; `NUMBER` in a word becomes the job's number.
-        folder: where it runs.
         files: for the launcher's own files and the jobs' output, readable by their owner alone.
         config: how many jobs, and what each needs.
     """
