@@ -68,14 +68,10 @@ def save(
     found = find(rows)
 
     def is_stored(row: dict[str, Any]) -> bool:
-        there = found.get(mark(row))
-        return there is not None and all(
-            value == plain(row[name]) or (name in keep and value is not None)
-            for name, value in zip((*update, *keep), there[1:], strict=True)
-        )
+        return mark(row) in found and found[mark(row)][1:] == tuple(plain(row[name]) for name in update)
 
     if changed := [row for row in rows if not is_stored(row)]:
-        upsert(connection, table, changed, key=key, update=update, keep=keep)
+        upsert(connection, table, changed, key=key, update=update)
         found |= find(changed)
     return {each: found[each][0] for each in map(mark, rows)}
 
