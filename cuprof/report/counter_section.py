@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
@@ -30,67 +30,11 @@ FOLD = re.compile(r"\.(sum|avg|max|min)(?=\.|$)")
 _LINK = re.compile(r"@(url|section|source)[^@]*@|\s+")
 
 
-@dataclass(frozen=True)
-class CounterChange:
-    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ.
-
-    Args:
-        others: the changes of the same metric's other folds: "avg × 2.00".
-    """
-
-    metric: str
-    unit: str
-    before: str
-    after: str
-    change: str
-    sentence: str
-    rollup: str = ""
-    before_launches: str = ""
-    after_launches: str = ""
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CounterPair:
-    """Two variants at one problem: their counters and Nsight's advice.
-
-    Args:
-        topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
-        changes: the most telling counters that changed or that only one of them has; `further` are the others.
-        same: the others, as text: "launch__grid_dim_z 1".
-        observations: Nsight's own advice: variant, kernel, rule, severity and text of each.
-        open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
-    """
-
-    before: str
-    after: str
-    problem: str
-    setting: str
-    speedup: float | None
-    topics: Sequence[tuple[str, str]]
-    changes: Sequence[CounterChange]
-    further: Sequence[CounterChange]
-    same: Sequence[str]
-    observations: Sequence[Mapping[str, str]]
-    open: bool = False
-
-
-@dataclass(frozen=True)
-class CounterSection:
-    """Everything the page says of counters.
-
-    Args:
-        how: the command that collects counters, where there are no pairs and it would bring some; else empty.
-    """
-
-    pairs: Sequence[CounterPair]
-    notes: Sequence[str]
-    how: str
-    overview: Table | None
-
-
-def counter_section(study: Study) -> CounterSection:
+def counter_section(study: Study) -> dict[str, Any]:
     """Return before → after for every right variant that has counters at the same problem as what it follows.
+
+    It has the `pairs` (see `_pair`), `notes`, an `overview` table or None, and `how`: the command that collects
+    counters, where there are no pairs and it would bring some, else empty.
 
     A step of the study is compared with the step before it, every other variant with the baseline. Trials without a
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
@@ -107,9 +51,8 @@ def counter_section(study: Study) -> CounterSection:
     notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
     if pairs:  # at the overview's problem, so that one reading leads into the other
-        gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
-        best = gains.index(max(gains))
-        pairs[best] = replace(pairs[best], open=True)
+        gains = [(pair["problem"] == pairs[0]["problem"]) * (pair["speedup"] or 0.0) for pair in pairs]
+        pairs[gains.index(max(gains))]["open"] = True
     would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
     how = collect_command(study) if would_help and not pairs else ""
     is_alone = bool(unprofiled) and not befores
@@ -117,7 +60,8 @@ def counter_section(study: Study) -> CounterSection:
     if is_alone:
         right = [trial for trial in profiled if not trial.is_expected_wrong]
         counted = sorted(right, key=lambda trial: trial.problem != study.reference)
-    return CounterSection(pairs, notes, how, _overview(study, _at_one_problem(study, counted), 1 if is_alone else 3))
+    overview = _overview(study, _at_one_problem(study, counted), 1 if is_alone else 3)
+    return {"pairs": pairs, "notes": notes, "how": how, "overview": overview}
 
 
 def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
@@ -219,85 +163,100 @@ def _are_numbers(*values: float | None) -> bool:
     return all(value is not None and math.isfinite(value) for value in values)
 
 
-def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
-    counters = study.counters
+def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> dict[str, Any]:
+    """Return two variants at one problem: their counters and Nsight's advice.
+
+    `topics` say in words what changed, of the grid, DRAM traffic, shared memory and so on; `changes` are the most
+    telling counters that changed or that only one of them has, `further` the others, and `same` the unchanged, as text;
+    `open` is true of the pair with the greatest gain at the first pair's problem, which a page opens.
+    """
+    counters, trials = study.counters, (before, after)
     metrics = sorted({*counters.of[before.id], *counters.of[after.id]}, key=listing_order)
-    changes = [_change(study, metric, before, after) for metric in metrics]
-    values = {
-        change.metric: tuple(counters.value_of(trial.id, change.metric) for trial in (before, after))
-        for change in changes
-        if change.change != "–"
-    }
+    changes = [_change(study, metric, trials) for metric in metrics]
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for metric, both in values.items():
-        if (known := METRICS.get(metric)) is not None and known.topic:
-            topics[known.topic].append(describe_change(metric, *both))
-    differing = _join_folds([change for change in changes if change.change != "="])
-    telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
-    observations = {
-        (trial.contender, row.kernel, row.title or row.rule, row.severity, _LINK.sub(" ", row.text).strip()): None
-        for trial in (before, after)
+    for change in changes:
+        if (known := METRICS.get(change["metric"])) and known.topic and change["change"] != "–":
+            topics[known.topic].append(change["sentence"])
+    differing = _join_folds([change for change in changes if change["change"] != "="])
+    telling = {each["metric"] for each in sorted(differing, key=lambda each: _rank(study, each, trials))[:MOST_CHANGES]}
+    observations = [
+        {
+            "variant": trial.contender,
+            "kernel": row.kernel,
+            "rule": row.title or row.rule,
+            "severity": row.severity,
+            "text": _LINK.sub(" ", row.text).strip(),
+        }
+        for trial in trials
         for row in counters.advice.get(trial.id, ())
-    }
-    return CounterPair(
-        before=before.contender,
-        after=after.contender,
-        problem=after.problem_name,
-        setting="; ".join([*(trial.setting for trial in (before, after) if trial.tunables), f"caches {counters.mode}"]),
-        speedup=Pair(study, before, after).speedup,
-        topics=[(topic, " ".join(filter(None, said))) for topic, said in topics.items() if any(said)],
-        changes=[change for change in differing if change.metric in telling],
-        further=[change for change in differing if change.metric not in telling],
-        same=[f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="],
-        observations=[
-            dict(zip(("variant", "kernel", "rule", "severity", "text"), each, strict=True)) for each in observations
+    ]
+    return {
+        "before": before.contender,
+        "after": after.contender,
+        "problem": after.problem_name,
+        "setting": "; ".join([*(trial.setting for trial in trials if trial.tunables), f"caches {counters.mode}"]),
+        "speedup": Pair(study, before, after).speedup,
+        "topics": [(topic, " ".join(said)) for topic, said in topics.items() if said],
+        "changes": [change for change in differing if change["metric"] in telling],
+        "further": [change for change in differing if change["metric"] not in telling],
+        "same": [
+            f"{each['metric']} {each['after']} {each['unit']}".strip() for each in changes if each["change"] == "="
         ],
-    )
+        "observations": [each for place, each in enumerate(observations) if each not in observations[:place]],
+        "open": False,
+    }
 
 
-def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
-    """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these."""
+def _join_folds(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these.
+
+    It has the changes of the others: "avg × 2.00".
+    """
     joined = []
-    for same in grouped(changes, lambda change: FOLD.sub("", change.metric, count=1)).values():
-        folds = {each.metric: "".join(FOLD.findall(each.metric)[:1]) for each in same}
+    for same in grouped(changes, lambda change: FOLD.sub("", change["metric"], count=1)).values():
+        folds = {each["metric"]: "".join(FOLD.findall(each["metric"])[:1]) for each in same}
         first, *others = sorted(
-            same, key=lambda each: (METRICS.get(each.metric) is None, "sum avg max min".find(folds[each.metric]))
+            same, key=lambda each: (each["metric"] not in METRICS, "sum avg max min".find(folds[each["metric"]]))
         )
-        joined.append(replace(first, others=tuple(f"{folds[each.metric]} {each.change}" for each in others)))
+        joined.append({**first, "others": [f"{folds[each['metric']]} {each['change']}" for each in others]})
     return joined
 
 
-def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
+def _rank(study: Study, change: Mapping[str, Any], trials: Iterable[StudyTrial]) -> tuple[int, float]:
     """Return a key that sorts telling counters first, then those with a meaning, each by how much it changed."""
-    known = METRICS.get(change.metric)
-    meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
-    before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))
-    factor = abs(math.log(after / before)) if before and after else math.inf if before != after else 0.0
-    return meaning, -factor
+    metric = change["metric"]
+    known = METRICS.get(metric)
+    meaning = 0 if known and known.telling else 1 if known or find_kind(metric) else 2
+    if change["change"] == "–":
+        return meaning, 0.0
+    before, after = (abs(study.counters.value_of(trial.id, metric) or 0.0) for trial in trials)
+    return meaning, -abs(math.log(after / before)) if before and after else -math.inf if before != after else 0.0
 
 
-def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
+def _change(study: Study, metric: str, trials: Sequence[StudyTrial]) -> dict[str, Any]:
+    """Return one counter of a pair, with the launches on each side where they differ."""
     counters = study.counters
-    rows = [counters.values.get((trial.id, metric)) for trial in (before, after)]
-    values = [counters.value_of(trial.id, metric) for trial in (before, after)]
-    missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in (before, after)]
+    rows = [counters.values.get((trial.id, metric)) for trial in trials]
+    values = [counters.value_of(trial.id, metric) for trial in trials]
+    missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in trials]
     texts = [format_counter(row.value, row.text) if row else text for row, text in zip(rows, missing, strict=True)]
     units = {row.unit for row in rows if row}
     if len(units) > 1:  # Nsight scales units; values in two units are no change of one thing
         values, texts = [None, None], [f"{text} {row.unit}" for text, row in zip(texts, rows, strict=True) if row]
-    launches = [counters.launches_text(trial.id, metric) for trial in (before, after)]
+    launches = [counters.launches_text(trial.id, metric) for trial in trials]
     rule = next(row.rollup for row in reversed(rows) if row) if any(launches) else ""
-    return CounterChange(
-        metric=metric,
-        unit=units.pop() if len(units) == 1 else "",
-        before=texts[0],
-        after=texts[1],
-        change=format_change(*values),
-        sentence=describe_change(metric, *values) or explain(texts),
-        rollup=say_once(WORDS, "rollup", rule),
-        before_launches=launches[0],
-        after_launches=launches[1],
-    )
+    return {
+        "metric": metric,
+        "unit": units.pop() if len(units) == 1 else "",
+        "before": texts[0],
+        "after": texts[1],
+        "change": format_change(*values),
+        "sentence": describe_change(metric, *values) or explain(texts),
+        "rollup": say_once(WORDS, "rollup", rule),
+        "before_launches": launches[0],
+        "after_launches": launches[1],
+        "others": [],
+    }
 
 
 def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 from cuprof.report.counter_section import counter_section
@@ -45,10 +44,10 @@ def page_data(study: Study) -> Any:
     found = {
         "figures": figures,
         "tables": [_table(table) for table in study_tables(study)],
-        "conclusions": asdict(conclude(study)),
+        "conclusions": conclude(study),
         "comparisons": comparison_data(study),
         "counters": _counters(counter_section(study)),
-        "failures": [asdict(group) for group in failure_groups(study)],
+        "failures": failure_groups(study),
         "provenance": provenance(study),
     }
     return json.loads(json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.9g}"))
@@ -100,9 +99,7 @@ def _cell(cell: Any) -> str:
 
 
 def _counters(section: Any) -> Any:
-    found = asdict(section)
-    found["overview"] = _table(section.overview) if section.overview else None
-    return found
+    return section | {"overview": _table(section["overview"]) if section["overview"] else None}
 
 
 def comparison_data(study: Study) -> list[dict[str, Any]]:

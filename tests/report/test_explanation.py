@@ -13,7 +13,7 @@ from source_study import REPORT, read_launches
 
 from cuprof.core.records import SourceCounters
 from cuprof.ncu.report_file import EXCESSIVE as METRICS
-from cuprof.report.code_section import Diagnosis, explain_pair, find_waits
+from cuprof.report.code_section import CodeSide, explain_pair, find_waits
 from cuprof.results.source import KernelSource
 
 TEXT = ["__global__ void f()", "load", "conflict", "barrier", "use"]
@@ -47,10 +47,10 @@ def make_kernel(
 
 def diagnosis(
     stalls: Mapping[str, Mapping[int, int]], excessive: Mapping[str, Mapping[int, int]] | None = None, **more: int
-) -> Diagnosis:
+) -> CodeSide:
     kernel = make_kernel(stalls, **more)
     kernel = replace(kernel, counters=replace(kernel.counters, excessive=excessive or {}))
-    return Diagnosis("f", kernel, find_waits(kernel))
+    return CodeSide("f", "", (), kernel, find_waits(kernel))
 
 
 @pytest.mark.parametrize(("reason", "number"), [("short_scoreboard", 3), ("mio_throttle", 2), ("mio_throttle", 1)])
