@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from cuprof.backends.registry import find_spec
-from cuprof.core.point import Point
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, heading_of, list_telling, listing_order
 from cuprof.report.counters import OTHER_ALGORITHM
@@ -18,7 +17,7 @@ from cuprof.report.study import Pair, Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
-from cuprof.report.units import Scale, choose_scale, format_counter
+from cuprof.report.units import choose_scale, format_counter
 
 WORDS = "counters.txt"
 MOST_PAIRS = 16
@@ -40,28 +39,29 @@ def counter_section(study: Study) -> dict[str, Any]:
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
     was timed; notes name them.
     """
-    frame = study.frame
-    profiled, befores = _profiled(study)
+    frame, profiled = study.frame, study.profiled
     backends = {*frame["backend"][frame["variant"] == study.baseline]}
     unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
-    chosen = list_pairs(study)
     spec = find_spec(unprofiled) if unprofiled else None
-    names = list(dict.fromkeys(trial.contender for trial in profiled))
-    notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, bool(befores), names, bool(chosen))
+    has_befores = any(trial.variant == study.baseline for trial in profiled)
+    chosen, names = list_pairs(study), list(dict.fromkeys(trial.contender for trial in profiled))
+    notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, has_befores, names, bool(chosen))
     notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
     if pairs:  # at the overview's problem, so that one reading leads into the other
         gains = [(pair["problem"] == pairs[0]["problem"]) * (pair["speedup"] or 0.0) for pair in pairs]
         pairs[gains.index(max(gains))]["open"] = True
     would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
-    how = collect_command(study) if would_help and not pairs else ""
-    is_alone = bool(unprofiled) and not befores
-    counted = [trial for pair in chosen for trial in pair]
-    if is_alone:
+    counted, fewest = [trial for pair in chosen for trial in pair], 3
+    if unprofiled and not has_befores:
         right = [trial for trial in profiled if not trial.is_expected_wrong]
-        counted = sorted(right, key=lambda trial: trial.problem != study.reference)
-    overview = _overview(study, _at_one_problem(study, counted), 1 if is_alone else 3)
-    return {"pairs": pairs, "notes": notes, "how": how, "overview": overview}
+        counted, fewest = sorted(right, key=lambda trial: trial.problem != study.reference), 1
+    return {
+        "pairs": pairs,
+        "notes": notes,
+        "how": collect_command(study) if would_help and not pairs else "",
+        "overview": _overview(study, counted, fewest),
+    }
 
 
 def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
@@ -70,41 +70,17 @@ def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
     A step follows the nearest earlier step that was profiled, all else the baseline. The reference problem goes before
     others, and the fastest tunables do.
     """
-    profiled, befores = _profiled(study)
-    steps, pairs = study.experiment.steps, []
-    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
+    steps, profiled = study.experiment.steps, sorted(study.profiled, key=lambda trial: trial.sure_ns)
+    of_variants, pairs = grouped(profiled, lambda trial: trial.variant), []
+    befores = of_variants.get(study.baseline, [])
+    afters = [trial for trial in study.profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
     for group in grouped(sorted(afters, key=lambda trial: trial.order), lambda trial: trial.contender).values():
         variant = group[0].variant
         earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
-        named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
-        before = next(filter(None, named), befores)
-        profiled_before = {trial.problem for trial in before}
-        shared = [trial.problem for trial in group if trial.problem in profiled_before]
-        if shared and befores:
-            problem = study.reference if study.reference in shared else shared[0]
-            pairs.append((_fastest(before, problem), _fastest(group, problem)))
+        before = next((of_variants[name] for name in earlier if name in of_variants), befores)
+        shared = [(base, trial) for trial in group for base in before if base.problem == trial.problem and befores]
+        pairs += sorted(shared, key=lambda pair: pair[1].problem != study.reference)[:1]
     return sorted(pairs, key=lambda pair: pair[1].variant not in steps)
-
-
-def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
-    """Return the trials that have counters, and those of the baseline among them."""
-    profiled = study.rows(study.frame[study.frame["id"].isin(list(study.counters.of))])
-    return profiled, [trial for trial in profiled if trial.variant == study.baseline]
-
-
-def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
-    return min((trial for trial in trials if trial.problem == problem), key=lambda trial: trial.sure_ns)
-
-
-def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest trial at the first trial's problem, and those left out there, in order."""
-    here = [trial for trial in trials if trial.problem == trials[0].problem]
-    left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
-    found = [trial for trial in left_out if here and trial.problem == here[0].problem]
-    found += [
-        min(group, key=lambda trial: trial.sure_ns) for group in grouped(here, lambda trial: trial.contender).values()
-    ]
-    return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 
 def collect_command(study: Study) -> str:
@@ -259,17 +235,21 @@ def _change(study: Study, metric: str, trials: Sequence[StudyTrial]) -> dict[str
     }
 
 
-def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table | None:
-    """Return the telling counters, a row a profiled trial; None for too few trials or without any of the counters.
+def _overview(study: Study, chosen: Sequence[StudyTrial], fewest: int) -> Table | None:
+    """Return the telling counters, a row a trial at the first one's problem; None for too few or without any of them.
 
     A counter that is the same for all is said in a note instead. A trial that was profiled with another algorithm than
     was timed has that in place of its counters.
 
     Args:
-        trials: all at one problem.
         fewest: fewer trials make no table.
     """
-    counters = study.counters
+    counters, frame = study.counters, study.frame
+    left_out = study.rows(frame[frame["id"].isin([key for key, _ in counters.other_algorithm])])
+    here = (
+        [trial for trial in dict.fromkeys([*left_out, *chosen]) if trial.problem == chosen[0].problem] if chosen else []
+    )
+    trials = sorted(here, key=lambda trial: trial.order)
     counted = [trial for trial in trials if trial.id in counters.of]
     stored = {metric for _, metric in counters.values}
     telling = [metric.name for metric in list_telling() if metric.name in stored]
@@ -288,7 +268,9 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
     for trial in trials:
         cells = [Cell(time.format(trial.median_ns))]
         if trial in counted:
-            cells += [_cell(study, trial, metric, scale) for metric, scale in scales.items()]
+            for metric, scale in scales.items():
+                value, why = counters.value_of(trial.id, metric), counters.why_missing(trial.id, metric) or "–"
+                cells.append(Cell(why, "missing") if value is None else Cell(scale.format(value)))
         elif scales:
             other = next(found for (key, _), found in counters.other_algorithm.items() if key == trial.id)
             cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(scales)))
@@ -299,10 +281,3 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
     undefined = explain(cell.text for row in rows for cell in row.cells)
     title = f"The telling counters at {trials[0].problem_name}"
     return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))
-
-
-def _cell(study: Study, trial: StudyTrial, metric: str, scale: Scale) -> Cell:
-    value = study.counters.value_of(trial.id, metric)
-    if value is None:
-        return Cell(study.counters.why_missing(trial.id, metric) or "–", "missing")
-    return Cell(scale.format(value))

@@ -194,15 +194,14 @@ class Study:
         """Return rows of the frame as trials; the same row is always the same object, kept by its place."""
         missing = [place for place in chosen.index if place not in self._made]
         if missing:
-            timings = self.timings[self.timings.index.isin(missing)]
             timed: dict[int, dict[Measure, Timed]] = {place: {} for place in missing}
-            rows: Any = timings.itertuples(name=None)
+            rows: Any = self.timings[self.timings.index.isin(missing)].itertuples(name=None)
             for place, measure, *facts in rows:
                 timed[place][Measure(measure)] = Timed(*facts)
-            facts_of = self.frame.loc[missing, list(COLUMNS)]
-            columns = [_plain(facts_of[name]) for name in COLUMNS]
-            for place, *own in zip(missing, *columns, strict=True):
-                trial = StudyTrial(**dict(zip(COLUMNS, own, strict=True)), timings=timed[place])
+            known = self.frame.loc[missing, list(COLUMNS)].astype(object)
+            records: Any = known.where(known.notna(), None).to_dict("records")
+            for place, own in zip(missing, records, strict=True):
+                trial = StudyTrial(**own, timings=timed[place])
                 trial.state, trial.measure = State(trial.state), Measure(trial.measure) if trial.measure else None
                 self._made[place] = trial
         return [self._made[place] for place in chosen.index]
@@ -232,6 +231,11 @@ class Study:
     def best(self) -> list[StudyTrial]:
         """Return those at the reference problem."""
         return [trial for trial in self.fastest if trial.problem == self.reference]
+
+    @cached_property
+    def profiled(self) -> list[StudyTrial]:
+        """Return the fastest trial with counters of every contender at every problem."""
+        return self.rows(one_each(self.frame[self.frame["id"].isin([*self.counters.of])]))
 
     @cached_property
     def baseline(self) -> str:
@@ -327,9 +331,3 @@ def one_each(trials: pd.DataFrame) -> pd.DataFrame:
     time = trials["sure_ns"].where(trials["is_right"], np.inf)
     ranked = trials.assign(place=place, time=time).sort_values("time", kind="stable")
     return ranked.drop_duplicates("place").sort_values("place").drop(columns=["place", "time"])
-
-
-def _plain(column: pd.Series[Any]) -> list[Any]:
-    """Return a column as plain values, None for a number that is missing."""
-    values: list[Any] = column.tolist()
-    return [None if value != value else value for value in values] if column.dtype == float else values
