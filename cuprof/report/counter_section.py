@@ -97,7 +97,6 @@ def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list
     """Return which of some trials have stored counters that are not compared, and why.
 
     Args:
-        trials: rows of the study's frame.
         metric: the counter meant; empty asks for any, and for trials without a cold counter of any.
     """
     counters = study.counters
@@ -111,12 +110,7 @@ def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list
 def describe_change(metric: str, before: float | None, after: float | None) -> str:
     """Return one sentence on what the change of a counter means; empty where one of the values is missing.
 
-    Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metrics`). A name that no kind
-    fits gets the plain change.
-
-    Args:
-        metric: the profiler's name.
-        before, after: values of the two trials in the metric's own unit.
+    A metric of no kind that `cuprof.ncu.metrics` knows gets the plain change.
     """
     if not _are_numbers(before, after):
         return ""

@@ -118,9 +118,6 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     For the same reason counters taken with locked clocks are left out where others are there, and those of a library's
     other algorithm than the timed one always. Ratios of nothing have no value. A trial profiled several times in that
     mode keeps, of each metric, its newest value.
-
-    Args:
-        trials: rows of a study's frame.
     """
     every = stored.read_counters(connection, sweep_id)
     if every.empty:
@@ -165,7 +162,6 @@ def find_other_algorithms(trials: pd.DataFrame, profiles: pd.DataFrame) -> dict[
     The evidence stands beside each: the launches' summed duration under Nsight Compute, and the median without it.
 
     Args:
-        trials: rows of a study's frame.
         profiles: rows of `read_profile_durations`.
     """
     libraries = trials[trials["kind"] == "library"].set_index("id")

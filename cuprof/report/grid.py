@@ -85,7 +85,6 @@ def choose(
     Without a value, one that knows the reason goes before the others.
 
     Args:
-        kept: rows of the study's frame.
         name: of a quantity or a counter.
         published: the table to look for published values in.
         against: the variant that speedups are against; empty for the baseline.

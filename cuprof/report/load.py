@@ -21,7 +21,6 @@ from cuprof.core.point import Point
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, agrees, find_experiment
-from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.templates import say_once
@@ -87,7 +86,7 @@ def load_study(
             database=store.place,
             kernels=cache(partial(_read_kernels, connection.engine)),
         )
-        provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
+        _ = study.provenance  # which writes out all that the page says of sweep and devices: wrong values fail here
         return study
 
 

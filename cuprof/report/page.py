@@ -22,7 +22,6 @@ from cuprof.report.figure import Figure, styles_of
 from cuprof.report.figures import standard_figures
 from cuprof.report.freshness import page_name
 from cuprof.report.grid import grid_table
-from cuprof.report.provenance import provenance
 from cuprof.report.series import study_figure
 from cuprof.report.study import Study
 from cuprof.report.summary import conclude, failure_groups
@@ -98,7 +97,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
             code=code_section(study),
             failures=failure_groups(study),
             findings=Markup(to_html(study.findings)),  # the text's own HTML is switched off
-            provenance=provenance(study),
+            provenance=study.provenance,
             plotly=Markup(read_plotly() if figures else ""),  # the library's own script
         )
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.pairs import VariantComparisons
@@ -21,11 +22,12 @@ from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, Timed
-from cuprof.report.units import describe_age
+from cuprof.report.units import describe_age, format_value, moment
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Verdict
+from cuprof.store.types import plain
 
 COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 
@@ -53,6 +55,20 @@ class Device:
     def read_bandwidth(self) -> float | None:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Return what is known of it, for people."""
+        facts: dict[str, Any] = {"Back end": self.facts.backend}
+        if self.facts.memory_bytes:
+            facts["Memory"] = f"{self.facts.memory_bytes / 2**30:.1f} GiB"
+        if self.read_bandwidth:
+            facts["Read bandwidth, measured"] = format_value("bandwidth", self.read_bandwidth)
+        if self.calibration and self.calibration.event_overhead_ns:
+            facts["Event overhead, measured"] = format_value("time", self.calibration.event_overhead_ns)
+        known = {**self.facts.identity, **self.facts.details}
+        known = {name.replace("_", " ").capitalize(): value for name, value in known.items() if name.lower() != "name"}
+        return facts | known
 
 
 class Pair(NamedTuple):
@@ -97,13 +113,6 @@ class Pair(NamedTuple):
     def speedup(self) -> float | None:
         """Return how many times as fast `new` is."""
         return 1 / ratio if (ratio := self.ratio) else None
-
-    @property
-    def ends(self) -> tuple[float, float] | str | None:
-        """Return the ends of the ratio's interval; None without a comparison, "none" where samples were too few."""
-        if (row := self.compared) is None:
-            return None
-        return "none" if not row.low or np.isinf(row.high) else (row.low, row.high)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -313,6 +322,36 @@ class Study:
         return max(0.0, self.sweep.started_at - trial.started_at)
 
     @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """Return what somebody needs to judge the numbers or to measure them again: groups of facts, a configuration.
+
+        There is nothing of the environment in it, and no password.
+        """
+        sweep, frame, known = self.sweep, self.frame, self.configuration
+        own, reused = frame[frame["run_sweep_id"] == sweep.id], int(frame["is_reused"].sum())
+        timed, samples = (own["measure"] != "").sum(), self.timings["samples"][self.timings.index.isin(own.index)].sum()
+        trials = f"{len(frame)}, {timed} timed with {samples} samples"
+        about = {
+            "Command": sweep.command_line,
+            "Sweep": f"{sweep.id}, {sweep.state}",
+            "Database": self.database,
+            "Started": moment(sweep.started_at),
+            "Finished": moment(sweep.finished_at),
+            "Host": sweep.host,
+            "Trials": trials + (f", {reused} taken over from earlier sweeps" if reused else ""),
+        }
+        git = {name.capitalize(): sweep.git[name] for name in ("commit", "branch", "dirty") if name in sweep.git}
+        groups = [("Sweep", about), ("Git", git), *((device.label, device.provenance) for device in self.devices)]
+        groups.append(("Software", dict(sorted(sweep.software.items()))))
+        told = [
+            (title, [(name, _text(each)) for name, each in facts.items() if _text(each)]) for title, facts in groups
+        ]
+        return {
+            "groups": [(title, facts) for title, facts in told if facts],
+            "configuration": yaml.safe_dump(plain(known), sort_keys=True, allow_unicode=True) if known else "",
+        }
+
+    @cached_property
     def _fastest_of(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
         """Return problem and variant or contender → device → its fastest right trial, the fastest device first."""
         found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
@@ -331,3 +370,11 @@ def one_each(trials: pd.DataFrame) -> pd.DataFrame:
     time = trials["sure_ns"].where(trials["is_right"], np.inf)
     ranked = trials.assign(place=place, time=time).sort_values("time", kind="stable")
     return ranked.drop_duplicates("place").sort_values("place").drop(columns=["place", "time"])
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        value = [f"{name} {each}" for name, each in value.items()]
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str("" if value is None else value)

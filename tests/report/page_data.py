@@ -8,7 +8,6 @@ from typing import Any
 
 from cuprof.report.counter_section import counter_section
 from cuprof.report.page import study_figures, study_tables
-from cuprof.report.provenance import provenance
 from cuprof.report.study import Pair, Study
 from cuprof.report.summary import conclude, failure_groups
 
@@ -48,7 +47,7 @@ def page_data(study: Study) -> Any:
         "comparisons": comparison_data(study),
         "counters": _counters(counter_section(study)),
         "failures": failure_groups(study),
-        "provenance": provenance(study),
+        "provenance": study.provenance,
     }
     return json.loads(json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.9g}"))
 
