@@ -46,7 +46,11 @@ def counter_section(study: Study) -> dict[str, Any]:
     has_befores = any(trial.variant == study.baseline for trial in profiled)
     chosen, names = list_pairs(study), list(dict.fromkeys(trial.contender for trial in profiled))
     notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, has_befores, names, bool(chosen))
-    notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
+    notes += [
+        *say(WORDS, "mode", study.counters.mode),
+        *left_out_notes(study, frame),
+        *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS),
+    ]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
     if pairs:  # at the overview's problem, so that one reading leads into the other
         gains = [(pair["problem"] == pairs[0]["problem"]) * (pair["speedup"] or 0.0) for pair in pairs]
@@ -86,11 +90,6 @@ def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
 def collect_command(study: Study) -> str:
     """Return the command that collects counters of the study's trials, cold ones."""
     return f"python -m cuprof ncu-collect {study.sweep.selection}"
-
-
-def mode_notes(study: Study) -> list[str]:
-    """Return which caches the counters were taken with; nothing without counters."""
-    return say(WORDS, "mode", study.counters.mode)
 
 
 def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list[str]:

@@ -105,11 +105,8 @@ class Counters:
             return f"first of {len(found)} launches: {found[0][1]}"
         if len(kernels) > MOST_LAUNCHES:
             return f"{len(found)} launches of {len({kernel for kernel, _ in kernels})} kernels"
-        return ", ".join(f"{kernel} {_listed(texts)}" for kernel, texts in kernels)
-
-
-def _listed(texts: list[str]) -> str:
-    return "; ".join(texts if len(texts) <= MOST_LAUNCHES else [*texts[:2], f"… {texts[-1]}"])
+        short = [each if len(each) <= MOST_LAUNCHES else [*each[:2], f"… {each[-1]}"] for _, each in kernels]
+        return ", ".join(f"{kernel} {'; '.join(texts)}" for (kernel, _), texts in zip(kernels, short, strict=True))
 
 
 def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -> Counters:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from cuprof.report import figure as plot
-from cuprof.report.counter_section import left_out_notes, mode_notes
+from cuprof.report.counter_section import left_out_notes
 from cuprof.report.experiment import FigureSpec, agrees
 from cuprof.report.grid import choose, describe, fact_label, keep, ordered
 from cuprof.report.published import whole
@@ -85,7 +85,7 @@ def study_figure(
     heading, unit, dimension = describe(study, value)
     notes: list[str] = [spec.note, *points.notes]
     if value not in QUANTITIES:
-        notes += [*mode_notes(study), *left_out_notes(study, trials, value)]
+        notes += [*say("counters.txt", "mode", study.counters.mode), *left_out_notes(study, trials, value)]
     if points.published:
         devices = dict.fromkeys(each.device for each in points.published if each.device)
         notes += say(plot.CAPTIONS, "hollow", list(devices))

@@ -140,7 +140,6 @@ class Study:
             in place of `State` and `Measure`; and `at`, a number that is equal for equal problems.
         timings: the fields of `Timed` and `measure`, a row a timing, under the place of its trial in the frame.
         reference: the problem at which variants are compared.
-        reference_note: why that problem, when it is not the study's own.
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
         looked_again: of a search: how many trials it has looked at more than once.
@@ -156,7 +155,6 @@ class Study:
     frame: pd.DataFrame
     timings: pd.DataFrame
     reference: Point
-    reference_note: str
     published: tuple[PublishedValue, ...]
     counters: Counters
     earlier_finished: int | None

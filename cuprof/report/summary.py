@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from cuprof.comparison.compare import Options
+from cuprof.core.point import Point
 from cuprof.core.records import FAILED, NOT_RUN, State
 from cuprof.core.text import list_first
+from cuprof.report.experiment import agrees
 from cuprof.report.study import Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
@@ -80,20 +82,12 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "against": Pair(study, baseline, fastest) if baseline else None,
         "own": Pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
         "beaten": beaten,
-        "cpu": pair if cpu and other and not (pair := Pair(study, other, cpu)).is_apart else None,
-        "elsewhere": [(best, _on_device(study, best)) for best in bests],
+        "cpu": Pair(study, other, cpu) if cpu and other else None,
+        "elsewhere": [Pair(study, study.baseline_of(best) or best, best) for best in bests],
         "steps": _steps(study),
         "winners": _winners(study),
         "duel": _duel(study),
     }
-
-
-def _on_device(study: Study, best: StudyTrial) -> Pair | None:
-    """Return how the fastest on a device compares with the baseline there."""
-    base = study.baseline_of(best)
-    if base is None or base is best or base.device != best.device or (pair := Pair(study, base, best)).is_apart:
-        return None
-    return pair
 
 
 def _steps(study: Study) -> dict[str, Any] | None:
@@ -150,7 +144,10 @@ def _cautions(study: Study) -> dict[str, Any]:
     sweeps = {study.sweep.id if each in study.agreeing else each for each in frame["run_sweep_id"][frame["run_id"] > 0]}
     passed = (frame["expected"] == "wrong") & (frame["state"] == State.OK.value)
     configurations = len(study.here) and int(study.here["is_right"].sum()) > len(study.best)
+    wanted = Point(study.experiment.reference_problem)
     return {
+        "wanted": None if agrees(study.reference, wanted) else wanted,
+        "was_measured": any(agrees(problem, wanted) for problem in {*frame["problem"]}),
         "missing": int((frame["state"] == State.PLANNED.value).sum()),
         "reused": len(reused),
         "oldest_s": max(0.0, float(ages_s.max())) if ages_s.notna().any() else None,
@@ -192,17 +189,14 @@ def failure_groups(study: Study) -> list[dict[str, Any]]:
     A group's `message` and shortened `log` are its first trial's, `others` counts further trials whose message differs
     in its numbers only, and it is `expected` where every variant in it is kept because it is known to be wrong.
     """
-    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), _complaint)
+
+    def complaint(trial: StudyTrial) -> tuple[State, str, str]:
+        """Return the state and the message without its numbers, variant by variant; a skip is one for all variants."""
+        who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
+        return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
+
+    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), complaint)
     return sorted(map(_group, groups.values()), key=lambda group: list(ENDINGS).index(group["state"]))
-
-
-def _complaint(trial: StudyTrial) -> tuple[State, str, str]:
-    """Return what a trial shares with its group.
-
-    A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
-    """
-    who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
-    return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
 
 
 def _group(trials: Sequence[StudyTrial]) -> dict[str, Any]:
