@@ -33,8 +33,7 @@ class Found:
         name: of the quantity (`cuprof.report.units`) or counter.
         value: in base units, None unless the trial is right and the value known.
         choice: the tunables that it was chosen for and that are no facts of the table, as text.
-        reason: why the value of a right trial is missing, where that is known.
-        doubt: a reason to mistrust a speed-up or a time: a wide interval, an earlier sweep.
+        remark: why the value of a right trial is missing, or a reason to mistrust a speed-up (its interval) or a time.
         published: what was published of it.
     """
 
@@ -42,8 +41,7 @@ class Found:
     trial: StudyTrial
     value: float | None
     choice: str
-    reason: str
-    doubt: str
+    remark: str
     published: tuple[PublishedValue, ...]
 
 
@@ -106,14 +104,14 @@ def choose(
         else:  # the first that says why it has no value
             asked = places if name == "speedup" or name not in QUANTITIES else []
             without = zip(asked, study.rows(study.frame.loc[asked]), strict=True)
-            telling = (place for place, trial in without if _doubts(study, trial, name, None, against)[0])
+            telling = (place for place, trial in without if _find_remark(study, trial, name, None, against))
             chosen[key] = next(telling, places[0]), ""
     trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
-    table = [each for each in study.published if published and each.table == published]
+    table = [each for each in study.published if each.table == published]
     found = {}
     for trial, (key, (place, choice)) in zip(trials, chosen.items(), strict=True):
         value, theirs = values.get(place), list_published(table, name, trial, facts, reference=against)
-        found[key] = Found(name, trial, value, choice, *_doubts(study, trial, name, value, against), theirs)
+        found[key] = Found(name, trial, value, choice, _find_remark(study, trial, name, value, against), theirs)
     return found
 
 
@@ -133,16 +131,16 @@ def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[i
     return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}
 
 
-def _doubts(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> tuple[str, str]:
-    """Return why the value of a right trial is missing, and a reason to mistrust it; empty where there is none."""
+def _find_remark(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> str:
+    """Return why the value of a right trial is missing, or a reason to mistrust it; empty where there is none."""
     if not trial.is_right or name == "total_speedup":
-        return "", ""
+        return ""
     if name == "speedup":
-        if (base := study.baseline_of(trial, against)) is None:
-            return "", ""
-        pair = Pair(study, base, trial)
-        return APART if pair.is_apart else "", pair.doubt if value is not None else ""
-    return ("", study.age(trial)) if name in QUANTITIES else (study.counters.why_missing(trial.id, name), "")
+        pair = Pair(study, study.baseline_of(trial, against) or trial, trial)
+        return APART if pair.is_apart else pair.doubt if value is not None else ""
+    if name in QUANTITIES:
+        return study.age(trial) if value is not None else ""
+    return study.counters.why_missing(trial.id, name) if value is None else ""
 
 
 def describe(study: Study, name: str) -> tuple[str, str, Dimension]:
@@ -250,10 +248,10 @@ def _cell(grid: Grid, found: Found, scale: Scale) -> Cell:
     if found.value is not None:
         is_counter = grid.is_values and found.name not in QUANTITIES
         launches = grid.study.counters.launches_text(trial.id, found.name) if is_counter else ""
-        note = " · ".join(filter(None, [launches or found.choice, found.doubt]))
+        note = " · ".join(filter(None, [launches or found.choice, found.remark]))
         return Cell(scale.format(found.value), note=note, published=published)
     if trial.state is State.OK and not trial.is_expected_wrong:
-        return Cell(found.reason or "–", "missing", published=published)
+        return Cell(found.remark or "–", "missing", published=published)
     return ending_cell(trial, published=published)
 
 
@@ -305,7 +303,7 @@ def _not_measured(study: Study, spec: TableSpec, name: str) -> list[str]:
 def _notes(grid: Grid, names: Sequence[str], heading: str, *, is_measured: bool) -> list[str]:
     """Return what a reader needs to know below the table."""
     spec, found, name = grid.spec, list(grid.cells.values()), names[0]
-    ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in names]
+    ratios = [each.remark for each in found if each.value is None or "speedup" in names]
     is_counter = is_measured and name not in QUANTITIES
     has_gaps = not grid.is_values and len(found) < len(grid.rows) * len(grid.columns)
     long_name = f"{heading}: {name}" if is_counter and not grid.is_values and heading != name else ""
