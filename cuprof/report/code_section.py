@@ -152,7 +152,7 @@ def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[
     barrier that the leading reasons wait for, and `sass`, the instructions, each with its place and share; of the lines
     with most samples as many have these as there is room for.
     """
-    causes, code = {wait.cause.number for wait in waits if wait.cause}, kernel.instructions
+    causes, code = {wait.cause for wait in waits if wait.cause is not None}, kernel.instructions
     rows: Any = code.itertuples()
     sass = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
@@ -181,22 +181,8 @@ def _with_context(kernel: KernelSource, file: str, rows: Sequence[Any]) -> list[
     return shown
 
 
-class Place(NamedTuple):
-    """An instruction and the line that it is of.
-
-    Args:
-        where: "line 22", with the file's name where the kernel is of several; empty without a line table.
-        text: the line's source, empty where it is not stored.
-    """
-
-    number: int
-    where: str
-    sass: str
-    text: str
-
-
 class Wait(NamedTuple):
-    """One reason that warps of a kernel wait for, where, and what for.
+    """One reason that warps of a kernel wait for, where, and what for; instructions by their numbers.
 
     Args:
         share: of the kernel's stalled samples.
@@ -209,9 +195,9 @@ class Wait(NamedTuple):
 
     reason: str
     share: float
-    place: Place
+    place: int
     place_share: float
-    cause: Place | None
+    cause: int | None
     pattern: str
     evidence: tuple[str, float]
     line_share: float
@@ -245,9 +231,9 @@ def _find_wait(kernel: KernelSource, reason: str) -> Wait:
     return Wait(
         reason,
         sum(samples.values()) / kernel.stalled,
-        _place(kernel, number),
+        number,
         own[number] / sum(samples.values()),
-        None if cause == number else _place(kernel, cause),
+        None if cause == number else cause,
         *(pattern, evidence),
         float(on_line.sum()) / kernel.stalled,
     )
@@ -283,11 +269,3 @@ def _find_pattern(kernel: KernelSource, reason: str, cause: int) -> tuple[int, s
     if reason == "barrier" and operation == "BAR" and times > 1:
         return cause, "barrier_in_loop", ("inst_executed", times)
     return cause, "", ("", 0.0)
-
-
-def _place(kernel: KernelSource, number: int) -> Place:
-    one = kernel.code[number]
-    where = f"line {one.line}" if one.line else ""
-    if one.line and len(kernel.counters.files) > 1:
-        where += f" of {Path(one.file).name}"
-    return Place(number, where, one.text, kernel.text(one.file, one.line).strip())
