@@ -25,7 +25,7 @@ RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
 SHOWING, PAGE = (
     ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
-    ("cuprof.report.page", "cuprof.report.freshness"),
+    ("cuprof.report.page",),
 )
 """Modules that read, compare and write the results: half a second that would follow the last trial."""
 
@@ -213,9 +213,8 @@ def write_page(
         name, number: the experiment and the sweep's number, as `page_name` takes them.
         study: the sweep's, where it has been loaded.
     """
-    from cuprof.report.freshness import digest, is_current, page_name
     from cuprof.report.load import load_study
-    from cuprof.report.page import write
+    from cuprof.report.page import digest, is_current, page_name, write
 
     folders, reports = project.folders("experiments"), project.folders("reports")
     file, folder = page_name(sweep, name, number), config.report.folder(project)

@@ -51,110 +51,98 @@ OCCUPANCY = {
 
 
 class CodeSide(NamedTuple):
-    """One kernel of a pair.
+    """One kernel, of a pair or by itself.
 
     Args:
         notes: which of several launches it is, and why lines or their texts are missing.
-        files: see `_files`.
+        kernel: None where no counters by instruction are stored.
+        waits: what it waits for; see `find_waits`.
         repeated: an earlier pair shows the same code, so that `files` is empty.
     """
 
-    name: str
+    variant: str
     anchor: str
     notes: Sequence[str]
-    files: Sequence[tuple[str, list[Any]]] = ()
+    kernel: KernelSource | None
+    waits: Sequence[Wait] = ()
     repeated: bool = False
 
+    @property
+    def name(self) -> str:
+        """Return the variant's name and the kernel's."""
+        return f"{self.variant} · {self.kernel.kernel}" if self.kernel else self.variant
 
-class CodePair(NamedTuple):
-    """Two kernels compared.
-
-    Args:
-        text: the explanation, one paragraph; empty where a side has no counters by instruction.
-        bars: (reason, share before, share after), the leading ones.
-        facts: (name, before, after): registers, shared memory, occupancy, what limits it, opcodes that changed.
-        diff: ("-", "+" or "=", text) of the machine code, equal stretches folded.
-        changes_left: lines of the diff beyond those shown.
-    """
-
-    before: str
-    after: str
-    text: str
-    bars: Sequence[tuple[str, float, float]]
-    facts: Sequence[tuple[str, ...]]
-    diff: Sequence[tuple[str, str]]
-    changes_left: int
-    sides: Sequence[CodeSide]
+    @property
+    def files(self) -> list[tuple[str, list[Any]]]:
+        """Return name → lines of each file; see `_files`."""
+        return _files(self.kernel, self.waits) if self.kernel and not self.repeated else []
 
 
-def code_section(study: Study) -> tuple[CodePair, ...]:
-    """Return the counters' section's pairs that have counters by instruction on a side; () without any."""
-    pairs: list[CodePair] = []
+def code_section(study: Study) -> list[dict[str, Any]]:
+    """Return the counters' section's pairs that have counters by instruction on a side; see `_pair`."""
+    pairs: list[dict[str, Any]] = []
     shown: set[int] = set()
     for trials in list_pairs(study)[:MOST_PAIRS]:
-        # of several launches the one in which most warps waited: the time goes to it
-        kernels = [max(study.kernels(each.id), key=lambda kernel: kernel.stalled, default=None) for each in trials]
-        if any(kernels):
-            pairs.append(_pair(study, trials, kernels, shown))
-    return tuple(pairs)
+        sides = [_side(study, trial, is_shown=trial.id in shown) for trial in trials]
+        if any(side.kernel for side in sides):
+            pairs.append(_pair(study, trials, sides))
+            shown |= {trial.id for trial, side in zip(trials, sides, strict=True) if side.kernel}
+    return pairs
 
 
-def _pair(
-    study: Study, trials: tuple[StudyTrial, StudyTrial], kernels: Sequence[KernelSource | None], shown: set[int]
-) -> CodePair:
-    sides = list(zip(trials, kernels, strict=True))
-    found = [Diagnosis(trial.contender, kernel, find_waits(kernel)) if kernel else None for trial, kernel in sides]
-    both = [each for each in found if each]
+def _side(study: Study, trial: StudyTrial, *, is_shown: bool) -> CodeSide:
+    launches = study.kernels(trial.id)
+    # of several launches the one in which most warps waited: the time goes to it
+    kernel = max(launches, key=lambda kernel: kernel.stalled, default=None)
+    notes = say(WORDS, "side_notes", trial, kernel, len(launches))
+    waits = find_waits(kernel) if kernel else ()
+    return CodeSide(trial.contender, f"code-{trial.id}", notes, kernel, waits, is_shown and kernel is not None)
+
+
+def _pair(study: Study, trials: tuple[StudyTrial, StudyTrial], sides: Sequence[CodeSide]) -> dict[str, Any]:
+    """Return two kernels compared.
+
+    `text` is the explanation, one paragraph, empty where a side has no counters by instruction; `bars` are the leading
+    reasons with their share before and after; `facts` are names with their text before and after; `diff` has rows of
+    ("-", "+" or "=", text) of the machine code, equal stretches folded, and `changes_left` counts those not shown.
+    """
+    kernels = [side.kernel for side in sides]
+    codes = [kernel.code for kernel in kernels if kernel]
     texts = [say_once(WORDS, "same_code")] if Pair(study, *trials).verdict is Verdict.SAME_CODE else []
     opcodes, diff = dict[str, tuple[int, int]](), list[tuple[str, str]]()
-    if len(both) == 2:
-        codes = [each.kernel.code for each in both]
+    if len(codes) == 2:
         opcodes = dict(islice(compare_opcodes(*codes).items(), MOST_OPCODES))
-        texts.append(explain_pair(*both))
+        texts.append(explain_pair(*sides))
         for is_equal, group in groupby(compare_code(*codes), lambda row: row[0] == "="):
             rows = list(group)
             diff += [("=", say_once(WORDS, "equal", len(rows)))] if is_equal else rows
     occupied = {
         name: [study.counters.value_of(trial.id, metric) for trial in trials] for name, metric in OCCUPANCY.items()
     }
-    return CodePair(
-        before=trials[0].contender,
-        after=trials[1].contender,
-        text=" ".join(texts),
-        bars=_bars(both),
-        facts=[tuple(line.split("\t")) for line in say(WORDS, "launches", kernels, occupied, opcodes)],
-        diff=diff[:MOST_CHANGES],
-        changes_left=len(diff[MOST_CHANGES:]),
-        sides=[_side(study, trial, each, shown) for trial, each in zip(trials, found, strict=True)],
-    )
+    return {
+        "before": trials[0].contender,
+        "after": trials[1].contender,
+        "text": " ".join(texts),
+        "bars": _bars(*kernels),
+        "facts": [tuple(line.split("\t")) for line in say(WORDS, "launches", kernels, occupied, opcodes)],
+        "diff": diff[:MOST_CHANGES],
+        "changes_left": len(diff[MOST_CHANGES:]),
+        "sides": sides,
+    }
 
 
-def describe_kernels(kernels: Sequence[KernelSource]) -> tuple[CodeSide, ...]:
+def describe_kernels(kernels: Sequence[KernelSource]) -> list[CodeSide]:
     """Return each kernel by itself, with its source, for a page without a comparison."""
-    return tuple(
-        CodeSide(f"{each.name} · {each.kernel}", f"code-{number}", each.doubts, _files(each, find_waits(each)))
-        for number, each in enumerate(kernels)
-    )
+    numbered = enumerate(kernels)
+    return [CodeSide(each.name, f"code-{number}", each.doubts, each, find_waits(each)) for number, each in numbered]
 
 
-def _bars(both: Sequence[Diagnosis]) -> list[tuple[str, float, float]]:
-    if len(both) < 2 or not all(each.kernel.stalled for each in both):
+def _bars(before: KernelSource | None, after: KernelSource | None) -> list[tuple[str, float, float]]:
+    if not (before and after and before.stalled and after.stalled):
         return []
-    before, after = (each.kernel.shares for each in both)
-    rows = [(reason, before.get(reason, 0.0), after.get(reason, 0.0)) for reason in sorted({*before, *after})]
+    reasons = sorted({*before.shares, *after.shares})
+    rows = [(reason, before.shares.get(reason, 0.0), after.shares.get(reason, 0.0)) for reason in reasons]
     return sorted(rows, key=lambda row: -max(row[1:]))[:MOST_BARS]
-
-
-def _side(study: Study, trial: StudyTrial, diagnosis: Diagnosis | None, shown: set[int]) -> CodeSide:
-    kernel, anchor = diagnosis and diagnosis.kernel, f"code-{trial.id}"
-    notes = say(WORDS, "side_notes", trial, kernel, len(study.kernels(trial.id)))
-    if diagnosis is None or kernel is None:
-        return CodeSide(trial.contender, anchor, notes)
-    name = f"{trial.contender} · {kernel.kernel}"
-    if trial.id in shown:
-        return CodeSide(name, anchor, notes, repeated=True)
-    shown.add(trial.id)
-    return CodeSide(name, anchor, notes, _files(kernel, diagnosis.waits))
 
 
 def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[Any]]]:
@@ -164,7 +152,7 @@ def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[
     barrier that the leading reasons wait for, and `sass`, the instructions, each with its place and share; of the lines
     with most samples as many have these as there is room for.
     """
-    causes, code = {wait.cause.number for wait in waits if wait.cause}, kernel.instructions
+    causes, code = {wait.cause for wait in waits if wait.cause is not None}, kernel.instructions
     rows: Any = code.itertuples()
     sass = [
         f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
@@ -193,22 +181,8 @@ def _with_context(kernel: KernelSource, file: str, rows: Sequence[Any]) -> list[
     return shown
 
 
-class Place(NamedTuple):
-    """An instruction and the line that it is of.
-
-    Args:
-        where: "line 22", with the file's name where the kernel is of several; empty without a line table.
-        text: the line's source, empty where it is not stored.
-    """
-
-    number: int
-    where: str
-    sass: str
-    text: str
-
-
 class Wait(NamedTuple):
-    """One reason that warps of a kernel wait for, where, and what for.
+    """One reason that warps of a kernel wait for, where, and what for; instructions by their numbers.
 
     Args:
         share: of the kernel's stalled samples.
@@ -221,26 +195,18 @@ class Wait(NamedTuple):
 
     reason: str
     share: float
-    place: Place
+    place: int
     place_share: float
-    cause: Place | None
+    cause: int | None
     pattern: str
     evidence: tuple[str, float]
     line_share: float
 
 
-class Diagnosis(NamedTuple):
-    """What the kernel of a variant waits for; see `find_waits`."""
-
-    name: str
-    kernel: KernelSource
-    waits: Sequence[Wait]
-
-
-def explain_pair(before: Diagnosis, after: Diagnosis) -> str:
+def explain_pair(before: CodeSide, after: CodeSide) -> str:
     """Return one paragraph: what dominates before, what dominates after, and what stayed."""
-    later, sure = after.kernel.shares, before.kernel.is_sure and after.kernel.is_sure
-    both = [(reason, share, later.get(reason, 0.0)) for reason, share in before.kernel.shares.items() if sure]
+    first, second = (side.kernel.shares if side.kernel and side.kernel.is_sure else {} for side in (before, after))
+    both = [(reason, share, second.get(reason, 0.0)) for reason, share in first.items()]
     return say_once(WORDS, "pair", before, after, [each for each in both if min(each[1:]) >= LARGE], FEW_SAMPLES)
 
 
@@ -265,9 +231,9 @@ def _find_wait(kernel: KernelSource, reason: str) -> Wait:
     return Wait(
         reason,
         sum(samples.values()) / kernel.stalled,
-        _place(kernel, number),
+        number,
         own[number] / sum(samples.values()),
-        None if cause == number else _place(kernel, cause),
+        None if cause == number else cause,
         *(pattern, evidence),
         float(on_line.sum()) / kernel.stalled,
     )
@@ -303,11 +269,3 @@ def _find_pattern(kernel: KernelSource, reason: str, cause: int) -> tuple[int, s
     if reason == "barrier" and operation == "BAR" and times > 1:
         return cause, "barrier_in_loop", ("inst_executed", times)
     return cause, "", ("", 0.0)
-
-
-def _place(kernel: KernelSource, number: int) -> Place:
-    one = kernel.code[number]
-    where = f"line {one.line}" if one.line else ""
-    if one.line and len(kernel.counters.files) > 1:
-        where += f" of {Path(one.file).name}"
-    return Place(number, where, one.text, kernel.text(one.file, one.line).strip())

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
 from cuprof.backends.registry import find_spec
-from cuprof.core.point import Point
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.metrics import METRICS, TOPICS, find_kind, heading_of, list_telling, listing_order
 from cuprof.report.counters import OTHER_ALGORITHM
@@ -18,7 +17,7 @@ from cuprof.report.study import Pair, Study
 from cuprof.report.tables import Cell, Column, Row, Table
 from cuprof.report.templates import say, say_once
 from cuprof.report.trials import StudyTrial, grouped
-from cuprof.report.units import Scale, choose_scale, format_counter
+from cuprof.report.units import choose_scale, format_counter
 
 WORDS = "counters.txt"
 MOST_PAIRS = 16
@@ -30,94 +29,43 @@ FOLD = re.compile(r"\.(sum|avg|max|min)(?=\.|$)")
 _LINK = re.compile(r"@(url|section|source)[^@]*@|\s+")
 
 
-@dataclass(frozen=True)
-class CounterChange:
-    """One counter of a pair; `before_launches` and `after_launches` list the launches where they differ.
-
-    Args:
-        others: the changes of the same metric's other folds: "avg × 2.00".
-    """
-
-    metric: str
-    unit: str
-    before: str
-    after: str
-    change: str
-    sentence: str
-    rollup: str = ""
-    before_launches: str = ""
-    after_launches: str = ""
-    others: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class CounterPair:
-    """Two variants at one problem: their counters and Nsight's advice.
-
-    Args:
-        topics: (topic, what changed in words): the grid, DRAM traffic, shared memory, coalescing, …
-        changes: the most telling counters that changed or that only one of them has; `further` are the others.
-        same: the others, as text: "launch__grid_dim_z 1".
-        observations: Nsight's own advice: variant, kernel, rule, severity and text of each.
-        open: it is the pair with the greatest gain at the first pair's problem, which a page opens.
-    """
-
-    before: str
-    after: str
-    problem: str
-    setting: str
-    speedup: float | None
-    topics: Sequence[tuple[str, str]]
-    changes: Sequence[CounterChange]
-    further: Sequence[CounterChange]
-    same: Sequence[str]
-    observations: Sequence[Mapping[str, str]]
-    open: bool = False
-
-
-@dataclass(frozen=True)
-class CounterSection:
-    """Everything the page says of counters.
-
-    Args:
-        how: the command that collects counters, where there are no pairs and it would bring some; else empty.
-    """
-
-    pairs: Sequence[CounterPair]
-    notes: Sequence[str]
-    how: str
-    overview: Table | None
-
-
-def counter_section(study: Study) -> CounterSection:
+def counter_section(study: Study) -> dict[str, Any]:
     """Return before → after for every right variant that has counters at the same problem as what it follows.
+
+    It has the `pairs` (see `_pair`), `notes`, an `overview` table or None, and `how`: the command that collects
+    counters, where there are no pairs and it would bring some, else empty.
 
     A step of the study is compared with the step before it, every other variant with the baseline. Trials without a
     counter of the study's cache mode are in no pair, nor are a library's that were profiled with another algorithm than
     was timed; notes name them.
     """
-    frame = study.frame
-    profiled, befores = _profiled(study)
+    frame, profiled = study.frame, study.profiled
     backends = {*frame["backend"][frame["variant"] == study.baseline]}
     unprofiled = min(backends) if backends and not backends & {*BACKENDS} else ""
-    chosen = list_pairs(study)
     spec = find_spec(unprofiled) if unprofiled else None
-    names = list(dict.fromkeys(trial.contender for trial in profiled))
-    notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, bool(befores), names, bool(chosen))
-    notes += [*mode_notes(study), *left_out_notes(study, frame), *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS)]
+    has_befores = any(trial.variant == study.baseline for trial in profiled)
+    chosen, names = list_pairs(study), list(dict.fromkeys(trial.contender for trial in profiled))
+    notes = say(WORDS, "pairs", study, spec.title if spec else unprofiled, has_befores, names, bool(chosen))
+    notes += [
+        *say(WORDS, "mode", study.counters.mode),
+        *left_out_notes(study, frame),
+        *say(WORDS, "more_pairs", len(chosen), MOST_PAIRS),
+    ]
     pairs = [_pair(study, *pair) for pair in chosen[:MOST_PAIRS]]
     if pairs:  # at the overview's problem, so that one reading leads into the other
-        gains = [(pair.problem == pairs[0].problem) * (pair.speedup or 0.0) for pair in pairs]
-        best = gains.index(max(gains))
-        pairs[best] = replace(pairs[best], open=True)
+        gains = [(pair["problem"] == pairs[0]["problem"]) * (pair["speedup"] or 0.0) for pair in pairs]
+        pairs[gains.index(max(gains))]["open"] = True
     would_help = not unprofiled or (not profiled and frame["backend"].isin(BACKENDS).any())
-    how = collect_command(study) if would_help and not pairs else ""
-    is_alone = bool(unprofiled) and not befores
-    counted = [trial for pair in chosen for trial in pair]
-    if is_alone:
+    counted, fewest = [trial for pair in chosen for trial in pair], 3
+    if unprofiled and not has_befores:
         right = [trial for trial in profiled if not trial.is_expected_wrong]
-        counted = sorted(right, key=lambda trial: trial.problem != study.reference)
-    return CounterSection(pairs, notes, how, _overview(study, _at_one_problem(study, counted), 1 if is_alone else 3))
+        counted, fewest = sorted(right, key=lambda trial: trial.problem != study.reference), 1
+    return {
+        "pairs": pairs,
+        "notes": notes,
+        "how": collect_command(study) if would_help and not pairs else "",
+        "overview": _overview(study, counted, fewest),
+    }
 
 
 def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
@@ -126,41 +74,17 @@ def list_pairs(study: Study) -> list[tuple[StudyTrial, StudyTrial]]:
     A step follows the nearest earlier step that was profiled, all else the baseline. The reference problem goes before
     others, and the fastest tunables do.
     """
-    profiled, befores = _profiled(study)
-    steps, pairs = study.experiment.steps, []
-    afters = [trial for trial in profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
+    steps, profiled = study.experiment.steps, sorted(study.profiled, key=lambda trial: trial.sure_ns)
+    of_variants, pairs = grouped(profiled, lambda trial: trial.variant), []
+    befores = of_variants.get(study.baseline, [])
+    afters = [trial for trial in study.profiled if trial.variant != study.baseline and not trial.is_expected_wrong]
     for group in grouped(sorted(afters, key=lambda trial: trial.order), lambda trial: trial.contender).values():
         variant = group[0].variant
         earlier = reversed(steps[: steps.index(variant)] if variant in steps else ())
-        named = ([trial for trial in profiled if trial.variant == name] for name in earlier)
-        before = next(filter(None, named), befores)
-        profiled_before = {trial.problem for trial in before}
-        shared = [trial.problem for trial in group if trial.problem in profiled_before]
-        if shared and befores:
-            problem = study.reference if study.reference in shared else shared[0]
-            pairs.append((_fastest(before, problem), _fastest(group, problem)))
+        before = next((of_variants[name] for name in earlier if name in of_variants), befores)
+        shared = [(base, trial) for trial in group for base in before if base.problem == trial.problem and befores]
+        pairs += sorted(shared, key=lambda pair: pair[1].problem != study.reference)[:1]
     return sorted(pairs, key=lambda pair: pair[1].variant not in steps)
-
-
-def _profiled(study: Study) -> tuple[list[StudyTrial], list[StudyTrial]]:
-    """Return the trials that have counters, and those of the baseline among them."""
-    profiled = study.rows(study.frame[study.frame["id"].isin(list(study.counters.of))])
-    return profiled, [trial for trial in profiled if trial.variant == study.baseline]
-
-
-def _fastest(trials: Sequence[StudyTrial], problem: Point) -> StudyTrial:
-    return min((trial for trial in trials if trial.problem == problem), key=lambda trial: trial.sure_ns)
-
-
-def _at_one_problem(study: Study, trials: Sequence[StudyTrial]) -> list[StudyTrial]:
-    """Return each contender's fastest trial at the first trial's problem, and those left out there, in order."""
-    here = [trial for trial in trials if trial.problem == trials[0].problem]
-    left_out = study.rows(study.frame[study.frame["id"].isin([key for key, _ in study.counters.other_algorithm])])
-    found = [trial for trial in left_out if here and trial.problem == here[0].problem]
-    found += [
-        min(group, key=lambda trial: trial.sure_ns) for group in grouped(here, lambda trial: trial.contender).values()
-    ]
-    return sorted(dict.fromkeys(found), key=lambda trial: trial.order)
 
 
 def collect_command(study: Study) -> str:
@@ -168,16 +92,10 @@ def collect_command(study: Study) -> str:
     return f"python -m cuprof ncu-collect {study.sweep.selection}"
 
 
-def mode_notes(study: Study) -> list[str]:
-    """Return which caches the counters were taken with; nothing without counters."""
-    return say(WORDS, "mode", study.counters.mode)
-
-
 def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list[str]:
     """Return which of some trials have stored counters that are not compared, and why.
 
     Args:
-        trials: rows of the study's frame.
         metric: the counter meant; empty asks for any, and for trials without a cold counter of any.
     """
     counters = study.counters
@@ -191,12 +109,7 @@ def left_out_notes(study: Study, trials: pd.DataFrame, metric: str = "") -> list
 def describe_change(metric: str, before: float | None, after: float | None) -> str:
     """Return one sentence on what the change of a counter means; empty where one of the values is missing.
 
-    Which sentence a metric gets is part of what its profiler knows of it (`cuprof.ncu.metrics`). A name that no kind
-    fits gets the plain change.
-
-    Args:
-        metric: the profiler's name.
-        before, after: values of the two trials in the metric's own unit.
+    A metric of no kind that `cuprof.ncu.metrics` knows gets the plain change.
     """
     if not _are_numbers(before, after):
         return ""
@@ -219,98 +132,117 @@ def _are_numbers(*values: float | None) -> bool:
     return all(value is not None and math.isfinite(value) for value in values)
 
 
-def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> CounterPair:
-    counters = study.counters
+def _pair(study: Study, before: StudyTrial, after: StudyTrial) -> dict[str, Any]:
+    """Return two variants at one problem: their counters and Nsight's advice.
+
+    `topics` say in words what changed, of the grid, DRAM traffic, shared memory and so on; `changes` are the most
+    telling counters that changed or that only one of them has, `further` the others, and `same` the unchanged, as text;
+    `open` is true of the pair with the greatest gain at the first pair's problem, which a page opens.
+    """
+    counters, trials = study.counters, (before, after)
     metrics = sorted({*counters.of[before.id], *counters.of[after.id]}, key=listing_order)
-    changes = [_change(study, metric, before, after) for metric in metrics]
-    values = {
-        change.metric: tuple(counters.value_of(trial.id, change.metric) for trial in (before, after))
-        for change in changes
-        if change.change != "–"
-    }
+    changes = [_change(study, metric, trials) for metric in metrics]
     topics: dict[str, list[str]] = {topic: [] for topic in TOPICS}
-    for metric, both in values.items():
-        if (known := METRICS.get(metric)) is not None and known.topic:
-            topics[known.topic].append(describe_change(metric, *both))
-    differing = _join_folds([change for change in changes if change.change != "="])
-    telling = {each.metric for each in sorted(differing, key=lambda each: _rank(each, values))[:MOST_CHANGES]}
-    observations = {
-        (trial.contender, row.kernel, row.title or row.rule, row.severity, _LINK.sub(" ", row.text).strip()): None
-        for trial in (before, after)
+    for change in changes:
+        if (known := METRICS.get(change["metric"])) and known.topic and change["change"] != "–":
+            topics[known.topic].append(change["sentence"])
+    differing = _join_folds([change for change in changes if change["change"] != "="])
+    telling = {each["metric"] for each in sorted(differing, key=lambda each: _rank(study, each, trials))[:MOST_CHANGES]}
+    observations = [
+        {
+            "variant": trial.contender,
+            "kernel": row.kernel,
+            "rule": row.title or row.rule,
+            "severity": row.severity,
+            "text": _LINK.sub(" ", row.text).strip(),
+        }
+        for trial in trials
         for row in counters.advice.get(trial.id, ())
-    }
-    return CounterPair(
-        before=before.contender,
-        after=after.contender,
-        problem=after.problem_name,
-        setting="; ".join([*(trial.setting for trial in (before, after) if trial.tunables), f"caches {counters.mode}"]),
-        speedup=Pair(study, before, after).speedup,
-        topics=[(topic, " ".join(filter(None, said))) for topic, said in topics.items() if any(said)],
-        changes=[change for change in differing if change.metric in telling],
-        further=[change for change in differing if change.metric not in telling],
-        same=[f"{each.metric} {each.after} {each.unit}".strip() for each in changes if each.change == "="],
-        observations=[
-            dict(zip(("variant", "kernel", "rule", "severity", "text"), each, strict=True)) for each in observations
+    ]
+    return {
+        "before": before.contender,
+        "after": after.contender,
+        "problem": after.problem_name,
+        "setting": "; ".join([*(trial.setting for trial in trials if trial.tunables), f"caches {counters.mode}"]),
+        "speedup": Pair(study, before, after).speedup,
+        "topics": [(topic, " ".join(said)) for topic, said in topics.items() if said],
+        "changes": [change for change in differing if change["metric"] in telling],
+        "further": [change for change in differing if change["metric"] not in telling],
+        "same": [
+            f"{each['metric']} {each['after']} {each['unit']}".strip() for each in changes if each["change"] == "="
         ],
-    )
+        "observations": [each for place, each in enumerate(observations) if each not in observations[:place]],
+        "open": False,
+    }
 
 
-def _join_folds(changes: Sequence[CounterChange]) -> list[CounterChange]:
-    """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these."""
+def _join_folds(changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row for sum, avg, max and min of a metric: the one that is known, else the first of these.
+
+    It has the changes of the others: "avg × 2.00".
+    """
     joined = []
-    for same in grouped(changes, lambda change: FOLD.sub("", change.metric, count=1)).values():
-        folds = {each.metric: "".join(FOLD.findall(each.metric)[:1]) for each in same}
+    for same in grouped(changes, lambda change: FOLD.sub("", change["metric"], count=1)).values():
+        folds = {each["metric"]: "".join(FOLD.findall(each["metric"])[:1]) for each in same}
         first, *others = sorted(
-            same, key=lambda each: (METRICS.get(each.metric) is None, "sum avg max min".find(folds[each.metric]))
+            same, key=lambda each: (each["metric"] not in METRICS, "sum avg max min".find(folds[each["metric"]]))
         )
-        joined.append(replace(first, others=tuple(f"{folds[each.metric]} {each.change}" for each in others)))
+        joined.append({**first, "others": [f"{folds[each['metric']]} {each['change']}" for each in others]})
     return joined
 
 
-def _rank(change: CounterChange, values: Mapping[str, tuple[float | None, ...]]) -> tuple[int, float]:
+def _rank(study: Study, change: Mapping[str, Any], trials: Iterable[StudyTrial]) -> tuple[int, float]:
     """Return a key that sorts telling counters first, then those with a meaning, each by how much it changed."""
-    known = METRICS.get(change.metric)
-    meaning = 0 if known and known.telling else 1 if known or find_kind(change.metric) else 2
-    before, after = (abs(value or 0.0) for value in values.get(change.metric, (0.0, 0.0)))
-    factor = abs(math.log(after / before)) if before and after else math.inf if before != after else 0.0
-    return meaning, -factor
+    metric = change["metric"]
+    known = METRICS.get(metric)
+    meaning = 0 if known and known.telling else 1 if known or find_kind(metric) else 2
+    if change["change"] == "–":
+        return meaning, 0.0
+    before, after = (abs(study.counters.value_of(trial.id, metric) or 0.0) for trial in trials)
+    return meaning, -abs(math.log(after / before)) if before and after else -math.inf if before != after else 0.0
 
 
-def _change(study: Study, metric: str, before: StudyTrial, after: StudyTrial) -> CounterChange:
+def _change(study: Study, metric: str, trials: Sequence[StudyTrial]) -> dict[str, Any]:
+    """Return one counter of a pair, with the launches on each side where they differ."""
     counters = study.counters
-    rows = [counters.values.get((trial.id, metric)) for trial in (before, after)]
-    values = [counters.value_of(trial.id, metric) for trial in (before, after)]
-    missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in (before, after)]
+    rows = [counters.values.get((trial.id, metric)) for trial in trials]
+    values = [counters.value_of(trial.id, metric) for trial in trials]
+    missing = [counters.why_missing(trial.id, metric) or "not collected" for trial in trials]
     texts = [format_counter(row.value, row.text) if row else text for row, text in zip(rows, missing, strict=True)]
     units = {row.unit for row in rows if row}
     if len(units) > 1:  # Nsight scales units; values in two units are no change of one thing
         values, texts = [None, None], [f"{text} {row.unit}" for text, row in zip(texts, rows, strict=True) if row]
-    launches = [counters.launches_text(trial.id, metric) for trial in (before, after)]
+    launches = [counters.launches_text(trial.id, metric) for trial in trials]
     rule = next(row.rollup for row in reversed(rows) if row) if any(launches) else ""
-    return CounterChange(
-        metric=metric,
-        unit=units.pop() if len(units) == 1 else "",
-        before=texts[0],
-        after=texts[1],
-        change=format_change(*values),
-        sentence=describe_change(metric, *values) or explain(texts),
-        rollup=say_once(WORDS, "rollup", rule),
-        before_launches=launches[0],
-        after_launches=launches[1],
-    )
+    return {
+        "metric": metric,
+        "unit": units.pop() if len(units) == 1 else "",
+        "before": texts[0],
+        "after": texts[1],
+        "change": format_change(*values),
+        "sentence": describe_change(metric, *values) or explain(texts),
+        "rollup": say_once(WORDS, "rollup", rule),
+        "before_launches": launches[0],
+        "after_launches": launches[1],
+        "others": [],
+    }
 
 
-def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table | None:
-    """Return the telling counters, a row a profiled trial; None for too few trials or without any of the counters.
+def _overview(study: Study, chosen: Sequence[StudyTrial], fewest: int) -> Table | None:
+    """Return the telling counters, a row a trial at the first one's problem; None for too few or without any of them.
 
     A counter that is the same for all is said in a note instead. A trial that was profiled with another algorithm than
     was timed has that in place of its counters.
 
     Args:
-        trials: all at one problem.
         fewest: fewer trials make no table.
     """
-    counters = study.counters
+    counters, frame = study.counters, study.frame
+    left_out = study.rows(frame[frame["id"].isin([key for key, _ in counters.other_algorithm])])
+    here = (
+        [trial for trial in dict.fromkeys([*left_out, *chosen]) if trial.problem == chosen[0].problem] if chosen else []
+    )
+    trials = sorted(here, key=lambda trial: trial.order)
     counted = [trial for trial in trials if trial.id in counters.of]
     stored = {metric for _, metric in counters.values}
     telling = [metric.name for metric in list_telling() if metric.name in stored]
@@ -329,7 +261,9 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
     for trial in trials:
         cells = [Cell(time.format(trial.median_ns))]
         if trial in counted:
-            cells += [_cell(study, trial, metric, scale) for metric, scale in scales.items()]
+            for metric, scale in scales.items():
+                value, why = counters.value_of(trial.id, metric), counters.why_missing(trial.id, metric) or "–"
+                cells.append(Cell(why, "missing") if value is None else Cell(scale.format(value)))
         elif scales:
             other = next(found for (key, _), found in counters.other_algorithm.items() if key == trial.id)
             cells.append(Cell(f"{OTHER_ALGORITHM} than was timed: {other}", "missing", span=len(scales)))
@@ -340,10 +274,3 @@ def _overview(study: Study, trials: Sequence[StudyTrial], fewest: int) -> Table 
     undefined = explain(cell.text for row in rows for cell in row.cells)
     title = f"The telling counters at {trials[0].problem_name}"
     return Table(title, "Variant", columns, tuple(rows), (*notes, *filter(None, [undefined])))
-
-
-def _cell(study: Study, trial: StudyTrial, metric: str, scale: Scale) -> Cell:
-    value = study.counters.value_of(trial.id, metric)
-    if value is None:
-        return Cell(study.counters.why_missing(trial.id, metric) or "–", "missing")
-    return Cell(scale.format(value))

@@ -105,11 +105,8 @@ class Counters:
             return f"first of {len(found)} launches: {found[0][1]}"
         if len(kernels) > MOST_LAUNCHES:
             return f"{len(found)} launches of {len({kernel for kernel, _ in kernels})} kernels"
-        return ", ".join(f"{kernel} {_listed(texts)}" for kernel, texts in kernels)
-
-
-def _listed(texts: list[str]) -> str:
-    return "; ".join(texts if len(texts) <= MOST_LAUNCHES else [*texts[:2], f"… {texts[-1]}"])
+        short = [each if len(each) <= MOST_LAUNCHES else [*each[:2], f"… {each[-1]}"] for _, each in kernels]
+        return ", ".join(f"{kernel} {'; '.join(texts)}" for (kernel, _), texts in zip(kernels, short, strict=True))
 
 
 def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -> Counters:
@@ -118,9 +115,6 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
     For the same reason counters taken with locked clocks are left out where others are there, and those of a library's
     other algorithm than the timed one always. Ratios of nothing have no value. A trial profiled several times in that
     mode keeps, of each metric, its newest value.
-
-    Args:
-        trials: rows of a study's frame.
     """
     every = stored.read_counters(connection, sweep_id)
     if every.empty:
@@ -165,7 +159,6 @@ def find_other_algorithms(trials: pd.DataFrame, profiles: pd.DataFrame) -> dict[
     The evidence stands beside each: the launches' summed duration under Nsight Compute, and the median without it.
 
     Args:
-        trials: rows of a study's frame.
         profiles: rows of `read_profile_durations`.
     """
     libraries = trials[trials["kind"] == "library"].set_index("id")

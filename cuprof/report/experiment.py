@@ -184,20 +184,15 @@ def load_experiment(folder: Path) -> Experiment:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     try:
-        study = _convert(raw or {})
+        if isinstance(raw, dict):
+            if own := {"name", "findings", "folder"} & raw.keys():
+                raise msgspec.ValidationError(f"no key {min(own)!r}")
+            for key in _LISTS & raw.keys():
+                raw[key] = [] if raw[key] is None else raw[key] if isinstance(raw[key], list) else [raw[key]]
+        study = msgspec.convert(_tidy(raw or {}), Experiment)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_explain(str(error))}; experiments/README.md describes the file") from error
     return msgspec.structs.replace(study, name=folder.name, findings=text, folder=folder)
-
-
-def _convert(raw: Any) -> Experiment:
-    """Return parsed YAML as an experiment; a single table or figure needs no list."""
-    if isinstance(raw, dict):
-        if own := {"name", "findings", "folder"} & raw.keys():
-            raise msgspec.ValidationError(f"no key {min(own)!r}")
-        for key in _LISTS & raw.keys():
-            raw[key] = [] if raw[key] is None else raw[key] if isinstance(raw[key], list) else [raw[key]]
-    return msgspec.convert(_tidy(raw), Experiment)
 
 
 def _tidy(raw: Any, key: str = "") -> Any:

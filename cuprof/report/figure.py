@@ -152,13 +152,3 @@ def _tick(value: float) -> str:
     if value == whole and whole >= PLAIN_BELOW and whole & (whole - 1) == 0:
         return f"2<sup>{whole.bit_length() - 1}</sup>"
     return f"{value:,.6g}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-
-
-def decades(values: Iterable[float | None]) -> dict[str, Any]:
-    """Return ticks of a logarithmic axis: powers of ten, and 2 and 5 times them where it spans less than two of them.
-
-    Args:
-        values: in the unit of the axis.
-    """
-    sizes = [value for value in values if value is not None and value > 0]
-    return {"dtick": 1 if not sizes or max(sizes) / min(sizes) > 50 else "D2"}

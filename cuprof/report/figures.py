@@ -87,7 +87,9 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
     scale = choose_scale("time", medians_ns)
     texts = [format_value("time", each) for each in medians_ns]
-    facts = [(each.contender, each.tunables.label, _interval(each)) for each in trials]
+    bounds = [" to ".join(format_value("time", end) for end in each.interval or ()) for each in trials]
+    known_by = [f"({bound or each.few_samples})" for each, bound in zip(trials, bounds, strict=True)]
+    facts = [(each.contender, each.tunables.label, by) for each, by in zip(trials, known_by, strict=True)]
     look = plot.hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
     look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, intervals, scale, 1.5)}
     names, colors = plot.labels(each.contender for each in trials), [styles[each.contender].color for each in trials]
@@ -173,12 +175,6 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _interval(trial: StudyTrial) -> str:
-    if trial.interval is None:
-        return f"({trial.few_samples})" if trial.few_samples else ""
-    return f"({' to '.join(format_value('time', end) for end in trial.interval)})"
-
-
 class Work(NamedTuple):
     """What a trial moved and computed a second: counted, or where it was not profiled what its family says.
 
@@ -228,9 +224,9 @@ def _arithmetic_rate(device: Device) -> float | None:
 
 def _add_up(study: Study, trial: StudyTrial, weights: Mapping[str, int]) -> float:
     """Return a weighted sum of counters, 0 unless all of them are known."""
-    values = [study.counters.value_of(trial.id, name) for name in weights]
-    known = [value for value in values if value is not None]
-    return sum(map(float.__mul__, known, map(float, weights.values()))) if len(known) == len(values) else 0.0
+    counted = ((study.counters.value_of(trial.id, name), weight) for name, weight in weights.items())
+    known = [value * weight for value, weight in counted if value is not None]
+    return sum(known) if len(known) == len(weights) else 0.0
 
 
 def light_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:

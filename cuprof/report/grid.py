@@ -12,7 +12,7 @@ import pandas as pd
 from cuprof.core.point import Point
 from cuprof.core.records import State
 from cuprof.ncu.metrics import heading_of
-from cuprof.report.counter_section import collect_command, left_out_notes, mode_notes
+from cuprof.report.counter_section import collect_command, left_out_notes
 from cuprof.report.experiment import SumSpec, TableSpec
 from cuprof.report.published import PublishedValue, list_published
 from cuprof.report.study import Pair, Study
@@ -33,8 +33,7 @@ class Found:
         name: of the quantity (`cuprof.report.units`) or counter.
         value: in base units, None unless the trial is right and the value known.
         choice: the tunables that it was chosen for and that are no facts of the table, as text.
-        reason: why the value of a right trial is missing, where that is known.
-        doubt: a reason to mistrust a speed-up or a time: a wide interval, an earlier sweep.
+        remark: why the value of a right trial is missing, or a reason to mistrust a speed-up (its interval) or a time.
         published: what was published of it.
     """
 
@@ -42,8 +41,7 @@ class Found:
     trial: StudyTrial
     value: float | None
     choice: str
-    reason: str
-    doubt: str
+    remark: str
     published: tuple[PublishedValue, ...]
 
 
@@ -85,7 +83,6 @@ def choose(
     Without a value, one that knows the reason goes before the others.
 
     Args:
-        kept: rows of the study's frame.
         name: of a quantity or a counter.
         published: the table to look for published values in.
         against: the variant that speedups are against; empty for the baseline.
@@ -101,18 +98,20 @@ def choose(
     for key, places in groups.items():
         if valued := [place for place in places if place in values]:
             best = min(valued, key=sure_ns.__getitem__)
-            chosen[key] = best, _choice([tunables[place] for place in valued], tunables[best], named)
+            own = {axis: value for axis, value in tunables[best].items() if axis not in named}  # in its row or column
+            differing = [axis for axis in own if len({tunables[place].get(axis) for place in valued}) > 1]
+            chosen[key] = best, Point({axis: own[axis] for axis in differing}).label
         else:  # the first that says why it has no value
             asked = places if name == "speedup" or name not in QUANTITIES else []
             without = zip(asked, study.rows(study.frame.loc[asked]), strict=True)
-            telling = (place for place, trial in without if _doubts(study, trial, name, None, against)[0])
+            telling = (place for place, trial in without if _find_remark(study, trial, name, None, against))
             chosen[key] = next(telling, places[0]), ""
     trials = study.rows(study.frame.loc[[place for place, _ in chosen.values()]])
-    table = [each for each in study.published if published and each.table == published]
+    table = [each for each in study.published if each.table == published]
     found = {}
     for trial, (key, (place, choice)) in zip(trials, chosen.items(), strict=True):
         value, theirs = values.get(place), list_published(table, name, trial, facts, reference=against)
-        found[key] = Found(name, trial, value, choice, *_doubts(study, trial, name, value, against), theirs)
+        found[key] = Found(name, trial, value, choice, _find_remark(study, trial, name, value, against), theirs)
     return found
 
 
@@ -132,22 +131,16 @@ def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[i
     return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}
 
 
-def _choice(tunables: Sequence[Mapping[str, Any]], best: Mapping[str, Any], named: set[str]) -> str:
-    """Return the tunables of the best in which others differ, but those that are named elsewhere."""
-    differing = {name for name in {*best} - named if len({each.get(name) for each in tunables}) > 1}
-    return Point({name: value for name, value in best.items() if name in differing}).label
-
-
-def _doubts(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> tuple[str, str]:
-    """Return why the value of a right trial is missing, and a reason to mistrust it; empty where there is none."""
+def _find_remark(study: Study, trial: StudyTrial, name: str, value: float | None, against: str) -> str:
+    """Return why the value of a right trial is missing, or a reason to mistrust it; empty where there is none."""
     if not trial.is_right or name == "total_speedup":
-        return "", ""
+        return ""
     if name == "speedup":
-        if (base := study.baseline_of(trial, against)) is None:
-            return "", ""
-        pair = Pair(study, base, trial)
-        return APART if pair.is_apart else "", pair.doubt if value is not None else ""
-    return ("", study.age(trial)) if name in QUANTITIES else (study.counters.why_missing(trial.id, name), "")
+        pair = Pair(study, study.baseline_of(trial, against) or trial, trial)
+        return APART if pair.is_apart else pair.doubt if value is not None else ""
+    if name in QUANTITIES:
+        return study.age(trial) if value is not None else ""
+    return study.counters.why_missing(trial.id, name) if value is None else ""
 
 
 def describe(study: Study, name: str) -> tuple[str, str, Dimension]:
@@ -218,21 +211,19 @@ def _make_grid(study: Study, spec: TableSpec) -> Grid:
         for name, value in (spec.values if is_values else {"": spec.value}).items()
         for key, found in choose(study, kept, value, facts, spec.published, spec.against).items()
     }
-    lines = grouped(cells, lambda place: place[not is_values])
+    scales = {}
+    for line, own in grouped(cells, lambda place: place[not is_values]).items():
+        found = [cells[place] for place in own]
+        _, unit, dimension = describe(study, found[0].name)
+        values = [each.value for each in found] + [theirs.value for each in found for theirs in each.published]
+        scales[line] = choose_scale(dimension, values, unit)
     return Grid(
         *(study, spec, is_values),
         rows=[(name,) for name in spec.values] if is_values else ordered(row for row, _ in cells),
         columns=ordered(column for _, column in cells),
         cells=cells,
-        scales={line: _scale(study, [cells[place] for place in own]) for line, own in lines.items()},
+        scales=scales,
     )
-
-
-def _scale(study: Study, line: Sequence[Found]) -> Scale:
-    """Return the scale of one line, which published values share."""
-    _, unit, dimension = describe(study, line[0].name)
-    values = [each.value for each in line] + [found.value for each in line for found in each.published]
-    return choose_scale(dimension, values, unit)
 
 
 def key_label(key: Key) -> str:
@@ -249,14 +240,18 @@ def _row(grid: Grid, row: Key) -> Row:
 
 def _cell(grid: Grid, found: Found, scale: Scale) -> Cell:
     """Return a trial's value, or what became of the trial; the published one goes below, or one a kernel."""
-    trial, published = found.trial, _published_text(found.published, scale)
+    trial, published = found.trial, ""
+    if found.published:  # "RTX 3060 Laptop: 9", or kernel by kernel as our own launches are listed
+        texts = (each.text if each.value is None else scale.format(each.value) for each in found.published)
+        told = (f"{each.kernel} {text}".strip() for each, text in zip(found.published, texts, strict=True))
+        published = f"{found.published[0].device or 'published'}: {', '.join(told)}"
     if found.value is not None:
         is_counter = grid.is_values and found.name not in QUANTITIES
         launches = grid.study.counters.launches_text(trial.id, found.name) if is_counter else ""
-        note = " · ".join(filter(None, [launches or found.choice, found.doubt]))
+        note = " · ".join(filter(None, [launches or found.choice, found.remark]))
         return Cell(scale.format(found.value), note=note, published=published)
     if trial.state is State.OK and not trial.is_expected_wrong:
-        return Cell(found.reason or "–", "missing", published=published)
+        return Cell(found.remark or "–", "missing", published=published)
     return ending_cell(trial, published=published)
 
 
@@ -269,17 +264,6 @@ def _below(grid: Grid, row: Key, line: Sequence[Found]) -> str:
         return ", ".join(filter(None, [unit, counter]))
     text = line[0].trial.problem.label if grid.spec.rows == ("problem",) else ""
     return "" if text == key_label(row) else text
-
-
-def _published_text(found: Sequence[PublishedValue], scale: Scale) -> str:
-    """Return "RTX 3060 Laptop: 9", or kernel by kernel as our own launches are listed."""
-    if not found:
-        return ""
-    texts = [
-        " ".join(filter(None, [value.kernel, value.text if value.value is None else scale.format(value.value)]))
-        for value in found
-    ]
-    return f"{found[0].device or 'published'}: {', '.join(texts)}"
 
 
 def _sum_rows(grid: Grid, total: SumSpec) -> list[Row]:
@@ -319,9 +303,10 @@ def _not_measured(study: Study, spec: TableSpec, name: str) -> list[str]:
 def _notes(grid: Grid, names: Sequence[str], heading: str, *, is_measured: bool) -> list[str]:
     """Return what a reader needs to know below the table."""
     spec, found, name = grid.spec, list(grid.cells.values()), names[0]
-    ratios = [each.doubt or each.reason for each in found if each.value is None or "speedup" in names]
+    ratios = [each.remark for each in found if each.value is None or "speedup" in names]
     is_counter = is_measured and name not in QUANTITIES
     has_gaps = not grid.is_values and len(found) < len(grid.rows) * len(grid.columns)
     long_name = f"{heading}: {name}" if is_counter and not grid.is_values and heading != name else ""
     notes = say("tables.txt", "grid", spec, found, ", ".join(ratios).split(", "), has_gaps, long_name)
-    return [*filter(None, [spec.note]), *notes, *(mode_notes(grid.study) if is_counter else [])]
+    mode = say("counters.txt", "mode", grid.study.counters.mode) if is_counter else []
+    return [*filter(None, [spec.note]), *notes, *mode]

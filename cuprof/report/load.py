@@ -21,10 +21,8 @@ from cuprof.core.point import Point
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.report.counters import read_counters
 from cuprof.report.experiment import Experiment, agrees, find_experiment
-from cuprof.report.provenance import provenance
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
-from cuprof.report.templates import say_once
 from cuprof.report.trials import RANKING, Timed, grouped
 from cuprof.results.devices import find_calibration, list_devices
 from cuprof.results.earlier import compare_sessions
@@ -68,7 +66,6 @@ def load_study(
         results = results[results["identity"].isin(side.trials["identity"])].reset_index(drop=True)
         frame, timings = make_frames(results, devices, description)
         configuration = read_configurations(connection, [sweep.id])[sweep.id]
-        reference, note = choose_reference(frame, description)
         study = Study(
             experiment=description,
             sweep=sweep,
@@ -76,8 +73,7 @@ def load_study(
             devices=tuple(dict.fromkeys(devices.values())),
             frame=frame,
             timings=timings,
-            reference=reference,
-            reference_note=note,
+            reference=choose_reference(frame, description),
             published=read_published(description),
             counters=read_counters(connection, sweep.id, frame),
             earlier_finished=find_finished_before(connection, sweep),
@@ -87,7 +83,7 @@ def load_study(
             database=store.place,
             kernels=cache(partial(_read_kernels, connection.engine)),
         )
-        provenance(study)  # which writes out all that the page says of sweep and devices: wrong values fail here
+        _ = study.provenance  # which writes out all that the page says of sweep and devices: wrong values fail here
         return study
 
 
@@ -96,8 +92,8 @@ def _read_kernels(engine: Engine, trial_id: int) -> list[KernelSource]:
         return list_trial_sources(connection, trial_id)
 
 
-def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Point, str]:
-    """Return the problem at which variants are compared, and why it is not the study's own (empty when it is).
+def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> Point:
+    """Return the problem at which variants are compared.
 
     It is the study's reference problem where that was measured; otherwise, and for axes that the study leaves open, the
     largest problem (useful bytes, then operations) with a right result, or the largest at all when there is none.
@@ -108,9 +104,7 @@ def choose_reference(trials: pd.DataFrame, experiment: Experiment) -> tuple[Poin
     chosen = next(trials[each] for each in (fits & is_right, is_right, fits, is_right | True) if each.any())
     sizes = chosen[["useful_bytes", "flops"]].fillna(0).sort_values(["useful_bytes", "flops"], ascending=False)
     reference: Point = trials["problem"][sizes.index[0]]
-    if agrees(reference, wanted):
-        return reference, ""
-    return reference, say_once("summary.txt", "reference", Point(wanted), reference, fits.any())
+    return reference
 
 
 def list_sweep_devices(connection: Connection, sweep_id: int) -> dict[int, Device]:
@@ -164,7 +158,13 @@ def make_frames(
     trials = trials.assign(
         is_right=is_right, is_reused=is_reused, total_ns=trials["total_ns"].where(~on_cpu, trials["median_ns"])
     )
-    return trials.assign(**_rates(trials, devices))[[*COLUMNS, "at"]], timings[["measure", *Timed._fields]]
+    median_ns = trials["median_ns"].where(trials["median_ns"] > 0)
+    for rate, amount in (("bandwidth", "useful_bytes"), ("rate", "flops")):
+        trials[rate] = trials[amount].where(trials[amount] > 0) / median_ns * 1e9
+    for share, peak in (("share", "read_bandwidth"), ("theoretical_share", "theoretical_bandwidth")):
+        allowed = {key: getattr(device, peak) or np.nan for key, device in devices.items()}
+        trials[share] = trials["bandwidth"] / trials["device_id"].map(allowed).astype(float)
+    return trials[[*COLUMNS, "at"]], timings[["measure", *Timed._fields]]
 
 
 def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Experiment) -> dict[str, Any]:
@@ -182,16 +182,3 @@ def _names(trials: pd.DataFrame, devices: Mapping[int, Device], experiment: Expe
         "on_host": trials["device_id"].isin(hosts),
         "contender": trials["variant"].where(~several | (labels == ""), trials["variant"] + " @ " + labels),
     }
-
-
-def _rates(trials: pd.DataFrame, devices: Mapping[int, Device]) -> dict[str, pd.Series[Any]]:
-    """Return bandwidths and arithmetic rates, and the shares of what the devices allow."""
-    median_ns = trials["median_ns"].where(trials["median_ns"] > 0)
-    bandwidth = trials["useful_bytes"].where(trials["useful_bytes"] > 0) / median_ns * 1e9
-    allowed = [
-        trials["device_id"].map({key: getattr(device, name) or np.nan for key, device in devices.items()})
-        for name in ("read_bandwidth", "theoretical_bandwidth")
-    ]
-    shares = [bandwidth / each.astype(float) for each in allowed]
-    rate = trials["flops"].where(trials["flops"] > 0) / median_ns * 1e9
-    return {"bandwidth": bandwidth, "rate": rate, "share": shares[0], "theoretical_share": shares[1]}

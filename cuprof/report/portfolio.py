@@ -7,14 +7,15 @@ import re
 import string
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from cuprof.core.errors import SelectionError
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Point
 from cuprof.core.records import State
-from cuprof.report.templates import render_text
+from cuprof.report.templates import make_environment
 from cuprof.report.trials import grouped
 from cuprof.results.earlier import EarlierRun
 from cuprof.statistics.median import is_mere_range, sure_time
@@ -72,7 +73,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
 
     Args:
         runs: in the order in which they were stored.
-        device: a device's name; empty takes that of the newest run.
+        device: empty takes that of the newest run.
 
     Raises:
         SelectionError: there is no right run, or none on that device; or `within` is not a share.
@@ -93,13 +94,13 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     times = np.full((len(problems), len(columns)), np.nan)
     for cell, run in cells.items():
         times[cell] = sure_time(run.median_ns or math.nan, run.high_ns or math.nan, run.samples, run.confidence)
-    chosen = find_portfolio(times, within)
-    best = np.nanmin(times, axis=1)
+    chosen, ratios = find_portfolio(times, within), times / np.nanmin(times, axis=1, keepdims=True)
     configurations = list(columns)
     picks = []
-    for (problem, row), column in zip(problems.items(), assign(times, chosen), strict=True):
-        run, ratio = cells[row, column], float(times[row, column] / best[row])
-        picks.append(Pick(problem, chosen.index(column), ratio, run.median_ns or 0.0, run.samples, _is_few(run)))
+    for problem, row in problems.items():
+        number = int(np.nanargmin(times[row, chosen]))
+        run, ratio = cells[row, chosen[number]], float(ratios[row, chosen[number]])
+        picks.append(Pick(problem, number, ratio, run.median_ns or 0.0, run.samples, _is_few(run)))
     return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks))
 
 
@@ -136,8 +137,8 @@ def to_header(portfolio: Portfolio, command: str = "portfolio") -> str:
     """
     axes = _find_numeric([pick.problem for pick in portfolio.picks])
     tunables = _find_numeric([point for _, point in portfolio.configurations])
-    return render_text(
-        "portfolio.h",
+    template = make_environment(finalize=str).get_template("portfolio.h")
+    text = template.render(
         portfolio=portfolio,
         command=command,
         stem=re.sub(r"\W|^(?=\d)", "_", portfolio.family),
@@ -146,9 +147,10 @@ def to_header(portfolio: Portfolio, command: str = "portfolio") -> str:
         few=sum(pick.is_few for pick in portfolio.picks),
         fields={_identifier(name): is_number for name, is_number in tunables.items()},
         axes={_identifier(name): is_number for name, is_number in axes.items()},
-        rows=[[_text(variant), *_literals(point, tunables)] for variant, point in portfolio.configurations],
+        rows=[[_to_literal(variant), *_literals(point, tunables)] for variant, point in portfolio.configurations],
         known=[[*_literals(pick.problem, axes), str(pick.number)] for pick in portfolio.picks],
     )
+    return f"{text}\n"
 
 
 def _find_numeric(points: Sequence[Point]) -> dict[str, bool]:
@@ -161,17 +163,14 @@ def _identifier(name: str) -> str:
     return f"{name}_" if TAKEN.fullmatch(name) else re.sub(r"\W", "_", name)
 
 
-def _literals(point: Point, are_numbers: Mapping[str, bool]) -> list[str]:
-    return [_literal(point.get(name), number) for name, number in are_numbers.items()]
+def _literals(point: Mapping[str, Any], are_numbers: Mapping[str, bool]) -> list[str]:
+    return [
+        repr(point.get(name, 0) + 0) if is_number else _to_literal(str(point.get(name, "")))
+        for name, is_number in are_numbers.items()
+    ]
 
 
-def _literal(value: Coordinate | None, number: bool) -> str:
-    if value is None:
-        return "0" if number else '""'
-    return repr(value + 0) if number and not isinstance(value, str) else _text(str(value))
-
-
-def _text(value: str) -> str:
+def _to_literal(value: str) -> str:
     """Return a literal of ASCII alone, by the bytes of UTF-8; three octal digits end where they should."""
     return '"' + "".join(chr(byte) if chr(byte) in PLAIN else f"\\{byte:03o}" for byte in value.encode()) + '"'
 
@@ -182,16 +181,10 @@ def find_portfolio(times: np.ndarray, within: float) -> list[int]:
     This is the set cover problem, solved exactly; among covers of the same size it takes the one with smaller times.
 
     Args:
-        times: (problems, configurations), NaN where there is none.
+        times: (problems, configurations), NaN where there is none; each problem has one.
         within: share of the best time, 0.05 for 5 %.
-
-    Raises:
-        SelectionError: a problem without any time.
     """
-    best = np.nanmin(np.where(np.isnan(times), np.inf, times), axis=1, keepdims=True)
-    if not np.isfinite(best).all():
-        raise SelectionError("a problem has no time of any configuration")
-    ratios = times / best
+    ratios = times / np.nanmin(times, axis=1, keepdims=True)
     good = np.nan_to_num(ratios, nan=np.inf) <= 1 + within
     excess = np.where(good, ratios - 1, within).mean(axis=0)
     share = 0.5 / (good.shape[1] * max(within, 1e-9))  # all together count less than one configuration
@@ -202,8 +195,3 @@ def find_portfolio(times: np.ndarray, within: float) -> list[int]:
         constraints=LinearConstraint(good.astype(float), lb=1),
     )
     return [int(each) for each in np.flatnonzero(found.x > 0.5)]
-
-
-def assign(times: np.ndarray, chosen: list[int]) -> list[int]:
-    """Return for each row the chosen column with the smallest time."""
-    return [chosen[int(each)] for each in np.argmin(np.nan_to_num(times[:, chosen], nan=np.inf), axis=1)]

@@ -22,8 +22,7 @@ class PublishedValue:
     Args:
         device: whose number it is.
         kernel: the kernel that it is of, where it is not of all launches together.
-        problem: the coordinates that the study states.
-        tunables: the tunables that the study states.
+        problem, tunables: those coordinates that the study states.
         value: in the base unit of its dimension (ns, bytes/s, fraction, J; a counter in its own unit), None where the
             text is not a number.
         text: as it was reported.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from cuprof.report import figure as plot
-from cuprof.report.counter_section import left_out_notes, mode_notes
+from cuprof.report.counter_section import left_out_notes
 from cuprof.report.experiment import FigureSpec, agrees
 from cuprof.report.grid import choose, describe, fact_label, keep, ordered
 from cuprof.report.published import whole
@@ -48,13 +48,6 @@ class Point(NamedTuple):
     device: str = ""
 
 
-RANKS: Mapping[str, Callable[[Point], float]] = {
-    "fastest": lambda point: point.trial.sure_ns,
-    "lowest": lambda point: point.value,
-    "highest": lambda point: -point.value,
-}
-
-
 Roofs = Mapping[str, Mapping[float, float]]
 """Device → x → what the measured read bandwidth of the device allows there."""
 
@@ -74,14 +67,14 @@ def study_figure(
     styles: plot.Styles,
     name: str,
     trials: pd.DataFrame,
-    say_what: Callable[[Points], str] | None = None,
+    caption: str = "own",
 ) -> plot.Figure | None:
     """Return the figure, or None where nothing was measured for it, or too little for a line.
 
     Args:
         name: the figure's id is `figure-NAME`.
         trials: rows of the study's frame, of which it draws those that `where` keeps.
-        say_what: gives its text; else it has the lowest or highest value.
+        caption: the macro that gives its text.
     """
     trials = keep(trials, spec.where)
     points = figure_points(study, spec, trials)
@@ -92,7 +85,7 @@ def study_figure(
     heading, unit, dimension = describe(study, value)
     notes: list[str] = [spec.note, *points.notes]
     if value not in QUANTITIES:
-        notes += [*mode_notes(study), *left_out_notes(study, trials, value)]
+        notes += [*say("counters.txt", "mode", study.counters.mode), *left_out_notes(study, trials, value)]
     if points.published:
         devices = dict.fromkeys(each.device for each in points.published if each.device)
         notes += say(plot.CAPTIONS, "hollow", list(devices))
@@ -100,12 +93,13 @@ def study_figure(
     scale = choose_scale(dimension, values, unit)
     data, layout = (_map if spec.kind == "map" else _curves)(points, spec, styles, scale, heading)
     superlative = "fastest" if value == "time" else "lowest" if dimension in LOW_IS_BEST else "highest"
-    best = min(measured, key=RANKS[superlative])
+    sign = -1 if superlative == "highest" else 1
+    best = min(measured, key=lambda point: point.trial.sure_ns if value == "time" else sign * point.value)
     named = heading if value in QUANTITIES or heading == value else f"{heading} ({value})"
     axes = {spec.x: best.x, **({spec.y: best.y} if spec.kind == "map" else {})}
     facts = {fact_label(fact): value_label(each) for fact, each in axes.items()}
-    value_text = scale.format(best.value, unit=True)
-    text = say_what(points) if say_what else say_once(plot.CAPTIONS, "own", named, superlative, value_text, best, facts)
+    shown = named, superlative, scale.format(best.value, unit=True), best, facts
+    text = say_once(plot.CAPTIONS, caption, study, points, *shown)
     title = spec.title or f"{heading} over {fact_label(spec.x)}"
     return plot.Figure(f"figure-{name}", title, data, layout, text, tuple(filter(None, notes)))
 
@@ -163,7 +157,9 @@ def _curves(
     y_ticks: dict[str, Any] = {"rangemode": "tozero"}
     seen = -math.inf, math.inf
     if "y" in log:
-        y_ticks = {"type": "log", **plot.decades(heights)}
+        sizes = [height for height in heights if height and height > 0]
+        spans_two = not sizes or max(sizes) / min(sizes) > 50  # of fewer than two decades 2 and 5 times 10^n are marked
+        y_ticks = {"type": "log", "dtick": 1 if spans_two else "D2"}
         if points.roofs and spec.y != "bandwidth":
             seen = _near(heights, points.roofs, scale)
             y_ticks |= {"range": [math.log10(seen[0]), math.log10(seen[1])]}
@@ -233,17 +229,9 @@ def scaling_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     if (along := _longest_axis(study)) is None:
         return None
     others = {name: value for name, value in study.reference.items() if name != along}
-
-    def describe_ends(points: Points) -> str:
-        """Return from where to where it goes, and which is the fastest at the end."""
-        first, *_, last = (x for (x,) in ordered((point.x,) for point in points.measured))
-        fastest = min((point.trial for point in points.measured if point.x == last), key=lambda trial: trial.sure_ns)
-        ends, devices = map(value_label, (first, last)), list(points.roofs)
-        return say_once(plot.CAPTIONS, "scaling", along, *ends, others, fastest, devices)
-
     trials = study.standings[[agrees(problem, others) for problem in study.standings["problem"]]]
     spec = FigureSpec(title=f"Scaling over {along}", x=f"problem.{along}", y="time", roof=True)
-    return study_figure(study, spec, styles, "scaling", trials, describe_ends)
+    return study_figure(study, spec, styles, "scaling", trials, "scaling")
 
 
 def tunables_figures(study: Study, styles: plot.Styles) -> list[plot.Figure]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from cuprof.backends.registry import is_host
 from cuprof.comparison.pairs import VariantComparisons
@@ -21,11 +22,12 @@ from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
 from cuprof.report.trials import RANKING, StudyTrial, Timed
-from cuprof.report.units import describe_age
+from cuprof.report.units import describe_age, format_value, moment
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Verdict
+from cuprof.store.types import plain
 
 COLUMNS = tuple(each.name for each in fields(StudyTrial) if each.name != "timings")
 
@@ -53,6 +55,20 @@ class Device:
     def read_bandwidth(self) -> float | None:
         """Return bytes a second, the roof; None where it was not measured."""
         return self.calibration.read_bandwidth if self.calibration else None
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Return what is known of it, for people."""
+        facts: dict[str, Any] = {"Back end": self.facts.backend}
+        if self.facts.memory_bytes:
+            facts["Memory"] = f"{self.facts.memory_bytes / 2**30:.1f} GiB"
+        if self.read_bandwidth:
+            facts["Read bandwidth, measured"] = format_value("bandwidth", self.read_bandwidth)
+        if self.calibration and self.calibration.event_overhead_ns:
+            facts["Event overhead, measured"] = format_value("time", self.calibration.event_overhead_ns)
+        known = {**self.facts.identity, **self.facts.details}
+        known = {name.replace("_", " ").capitalize(): value for name, value in known.items() if name.lower() != "name"}
+        return facts | known
 
 
 class Pair(NamedTuple):
@@ -99,13 +115,6 @@ class Pair(NamedTuple):
         return 1 / ratio if (ratio := self.ratio) else None
 
     @property
-    def ends(self) -> tuple[float, float] | str | None:
-        """Return the ends of the ratio's interval; None without a comparison, "none" where samples were too few."""
-        if (row := self.compared) is None:
-            return None
-        return "none" if not row.low or np.isinf(row.high) else (row.low, row.high)
-
-    @property
     def verdict(self) -> Verdict | None:
         """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
         return Verdict(row.verdict) if (row := self.compared) else None
@@ -131,7 +140,6 @@ class Study:
             in place of `State` and `Measure`; and `at`, a number that is equal for equal problems.
         timings: the fields of `Timed` and `measure`, a row a timing, under the place of its trial in the frame.
         reference: the problem at which variants are compared.
-        reference_note: why that problem, when it is not the study's own.
         earlier_finished: number of the newest earlier sweep of the same experiment that was finished.
         agreeing: numbers of earlier sweeps whose times agree with this one's, as was tried by timing some trials again.
         looked_again: of a search: how many trials it has looked at more than once.
@@ -147,7 +155,6 @@ class Study:
     frame: pd.DataFrame
     timings: pd.DataFrame
     reference: Point
-    reference_note: str
     published: tuple[PublishedValue, ...]
     counters: Counters
     earlier_finished: int | None
@@ -194,15 +201,14 @@ class Study:
         """Return rows of the frame as trials; the same row is always the same object, kept by its place."""
         missing = [place for place in chosen.index if place not in self._made]
         if missing:
-            timings = self.timings[self.timings.index.isin(missing)]
             timed: dict[int, dict[Measure, Timed]] = {place: {} for place in missing}
-            rows: Any = timings.itertuples(name=None)
+            rows: Any = self.timings[self.timings.index.isin(missing)].itertuples(name=None)
             for place, measure, *facts in rows:
                 timed[place][Measure(measure)] = Timed(*facts)
-            facts_of = self.frame.loc[missing, list(COLUMNS)]
-            columns = [_plain(facts_of[name]) for name in COLUMNS]
-            for place, *own in zip(missing, *columns, strict=True):
-                trial = StudyTrial(**dict(zip(COLUMNS, own, strict=True)), timings=timed[place])
+            known = self.frame.loc[missing, list(COLUMNS)].astype(object)
+            records: Any = known.where(known.notna(), None).to_dict("records")
+            for place, own in zip(missing, records, strict=True):
+                trial = StudyTrial(**own, timings=timed[place])
                 trial.state, trial.measure = State(trial.state), Measure(trial.measure) if trial.measure else None
                 self._made[place] = trial
         return [self._made[place] for place in chosen.index]
@@ -232,6 +238,11 @@ class Study:
     def best(self) -> list[StudyTrial]:
         """Return those at the reference problem."""
         return [trial for trial in self.fastest if trial.problem == self.reference]
+
+    @cached_property
+    def profiled(self) -> list[StudyTrial]:
+        """Return the fastest trial with counters of every contender at every problem."""
+        return self.rows(one_each(self.frame[self.frame["id"].isin([*self.counters.of])]))
 
     @cached_property
     def baseline(self) -> str:
@@ -309,6 +320,36 @@ class Study:
         return max(0.0, self.sweep.started_at - trial.started_at)
 
     @cached_property
+    def provenance(self) -> dict[str, Any]:
+        """Return what somebody needs to judge the numbers or to measure them again: groups of facts, a configuration.
+
+        There is nothing of the environment in it, and no password.
+        """
+        sweep, frame, known = self.sweep, self.frame, self.configuration
+        own, reused = frame[frame["run_sweep_id"] == sweep.id], int(frame["is_reused"].sum())
+        timed, samples = (own["measure"] != "").sum(), self.timings["samples"][self.timings.index.isin(own.index)].sum()
+        trials = f"{len(frame)}, {timed} timed with {samples} samples"
+        about = {
+            "Command": sweep.command_line,
+            "Sweep": f"{sweep.id}, {sweep.state}",
+            "Database": self.database,
+            "Started": moment(sweep.started_at),
+            "Finished": moment(sweep.finished_at),
+            "Host": sweep.host,
+            "Trials": trials + (f", {reused} taken over from earlier sweeps" if reused else ""),
+        }
+        git = {name.capitalize(): sweep.git[name] for name in ("commit", "branch", "dirty") if name in sweep.git}
+        groups = [("Sweep", about), ("Git", git), *((device.label, device.provenance) for device in self.devices)]
+        groups.append(("Software", dict(sorted(sweep.software.items()))))
+        told = [
+            (title, [(name, _text(each)) for name, each in facts.items() if _text(each)]) for title, facts in groups
+        ]
+        return {
+            "groups": [(title, facts) for title, facts in told if facts],
+            "configuration": yaml.safe_dump(plain(known), sort_keys=True, allow_unicode=True) if known else "",
+        }
+
+    @cached_property
     def _fastest_of(self) -> dict[tuple[Point, str], dict[str, StudyTrial]]:
         """Return problem and variant or contender → device → its fastest right trial, the fastest device first."""
         found: dict[tuple[Point, str], dict[str, StudyTrial]] = {}
@@ -329,7 +370,9 @@ def one_each(trials: pd.DataFrame) -> pd.DataFrame:
     return ranked.drop_duplicates("place").sort_values("place").drop(columns=["place", "time"])
 
 
-def _plain(column: pd.Series[Any]) -> list[Any]:
-    """Return a column as plain values, None for a number that is missing."""
-    values: list[Any] = column.tolist()
-    return [None if value != value else value for value in values] if column.dtype == float else values
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        value = [f"{name} {each}" for name, each in value.items()]
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str("" if value is None else value)

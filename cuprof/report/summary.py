@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cuprof.comparison.compare import Options
+from cuprof.core.point import Point
 from cuprof.core.records import FAILED, NOT_RUN, State
 from cuprof.core.text import list_first
+from cuprof.report.experiment import agrees
 from cuprof.report.study import Pair, Study
 from cuprof.report.tables import ENDINGS, WRONG_AS_EXPECTED
 from cuprof.report.templates import say, say_once
@@ -33,43 +34,32 @@ MANY = 0.2
 MOST_LOG = 4000
 
 
-@dataclass(frozen=True)
-class Conclusions:
-    """The summary of a study.
+def conclude(study: Study) -> dict[str, Any]:
+    """Return what the study's measurements say at its reference problem, as the page's template takes it.
 
-    Args:
-        headline: one sentence.
-        sentences: what follows from the measurements, the most important first.
-        cautions: what a reader must know before believing it.
-        method: how ratios and intervals were made; empty where none is stated.
-        numbers: the handful to remember: name, value and note of each.
+    It has the `headline`, one sentence; the `sentences` that follow from the measurements, the most important first;
+    the `cautions` that a reader must know before believing it; the `method` of ratios and intervals, empty where none
+    is stated; and the `numbers` to remember: name, value and note of each.
     """
-
-    headline: str
-    sentences: tuple[str, ...]
-    cautions: tuple[str, ...]
-    method: str
-    numbers: tuple[Mapping[str, str], ...] = ()
-
-
-def conclude(study: Study) -> Conclusions:
-    """Return what the study's measurements say at its reference problem."""
-    cautions = tuple(dict.fromkeys(say(WORDS, "cautions", study, _cautions(study))))
+    cautions = list(dict.fromkeys(say(WORDS, "cautions", study, _cautions(study))))
     ranked = sorted(study.best, key=lambda trial: trial.sure_ns)
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
-        endings[group.words] += group.trials
+        endings[group["words"]] += group["trials"]
     is_clear = len(ranked) > 1 and not Pair(study, ranked[1], ranked[0]).is_level
     # above 1 a cache served it
     is_near_peak = bool(ranked) and TELLING_SHARE <= (ranked[0].share or 0.0) <= 1
     headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, is_clear)
+    found = {"headline": headline, "sentences": [], "cautions": cautions, "method": "", "numbers": []}
     if not ranked:
-        return Conclusions(headline, (), cautions, "")
+        return found
     facts = {**_facts(study, ranked), "is_near_peak": is_near_peak}
     said = [line.split("\t", 2) for line in say(WORDS, "numbers", study, facts)]
-    numbers = [dict(zip(("name", "value", "note"), each, strict=True)) for each in said]
-    method = say_once(WORDS, "method", study, Options().rule) if len(ranked) > 1 else ""
-    return Conclusions(headline, tuple(say(WORDS, "sentences", study, facts)), cautions, method, tuple(numbers))
+    return found | {
+        "sentences": say(WORDS, "sentences", study, facts),
+        "method": say_once(WORDS, "method", study, Options().rule) if len(ranked) > 1 else "",
+        "numbers": [dict(zip(("name", "value", "note"), each, strict=True)) for each in said],
+    }
 
 
 def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
@@ -92,20 +82,12 @@ def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
         "against": Pair(study, baseline, fastest) if baseline else None,
         "own": Pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
         "beaten": beaten,
-        "cpu": pair if cpu and other and not (pair := Pair(study, other, cpu)).is_apart else None,
-        "elsewhere": [(best, _on_device(study, best)) for best in bests],
+        "cpu": Pair(study, other, cpu) if cpu and other else None,
+        "elsewhere": [Pair(study, study.baseline_of(best) or best, best) for best in bests],
         "steps": _steps(study),
         "winners": _winners(study),
         "duel": _duel(study),
     }
-
-
-def _on_device(study: Study, best: StudyTrial) -> Pair | None:
-    """Return how the fastest on a device compares with the baseline there."""
-    base = study.baseline_of(best)
-    if base is None or base is best or base.device != best.device or (pair := Pair(study, base, best)).is_apart:
-        return None
-    return pair
 
 
 def _steps(study: Study) -> dict[str, Any] | None:
@@ -162,7 +144,10 @@ def _cautions(study: Study) -> dict[str, Any]:
     sweeps = {study.sweep.id if each in study.agreeing else each for each in frame["run_sweep_id"][frame["run_id"] > 0]}
     passed = (frame["expected"] == "wrong") & (frame["state"] == State.OK.value)
     configurations = len(study.here) and int(study.here["is_right"].sum()) > len(study.best)
+    wanted = Point(study.experiment.reference_problem)
     return {
+        "wanted": None if agrees(study.reference, wanted) else wanted,
+        "was_measured": any(agrees(problem, wanted) for problem in {*frame["problem"]}),
         "missing": int((frame["state"] == State.PLANNED.value).sum()),
         "reused": len(reused),
         "oldest_s": max(0.0, float(ages_s.max())) if ages_s.notna().any() else None,
@@ -198,54 +183,33 @@ def _sampling(study: Study) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class FailureGroup:
-    """Trials that ended the same way for the same reason.
+def failure_groups(study: Study) -> list[dict[str, Any]]:
+    """Return the trials that ended the same way for the same reason: failures first, then skipped, then not run.
 
-    Args:
-        message: the first trial's; `others` counts further trials whose message differs in its numbers only.
-        expected: every variant in it is kept because it is known to be wrong.
-        log: the first trial's longer text, shortened.
+    A group's `message` and shortened `log` are its first trial's, `others` counts further trials whose message differs
+    in its numbers only, and it is `expected` where every variant in it is kept because it is known to be wrong.
     """
 
-    state: str
-    words: str
-    variants: tuple[str, ...]
-    trials: int
-    message: str
-    others: int
-    problems: str
-    expected: bool
-    log: str = ""
+    def complaint(trial: StudyTrial) -> tuple[State, str, str]:
+        """Return the state and the message without its numbers, variant by variant; a skip is one for all variants."""
+        who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
+        return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
+
+    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), complaint)
+    return sorted(map(_group, groups.values()), key=lambda group: list(ENDINGS).index(group["state"]))
 
 
-def failure_groups(study: Study) -> tuple[FailureGroup, ...]:
-    """Return the groups, failures first, then skipped, then not run."""
-    groups = grouped(study.rows(study.frame[study.frame["state"] != State.OK.value]), _complaint)
-    return tuple(sorted(map(_group, groups.values()), key=lambda group: list(ENDINGS).index(group.state)))
-
-
-def _complaint(trial: StudyTrial) -> tuple[State, str, str]:
-    """Return what a trial shares with its group.
-
-    A complaint with other numbers in it is the same complaint, variant by variant; a skip is one for all variants.
-    """
-    who = "" if trial.state in (*NOT_RUN, State.PLANNED) else trial.variant
-    return trial.state, who, re.sub(r"\d[\d.,e+-]*", "#", trial.message)
-
-
-def _group(trials: Sequence[StudyTrial]) -> FailureGroup:
-    first = trials[0]
-    expected = all(trial.is_expected for trial in trials)
+def _group(trials: Sequence[StudyTrial]) -> dict[str, Any]:
+    first, expected = trials[0], all(trial.is_expected for trial in trials)
     more = len(first.log) - MOST_LOG
-    return FailureGroup(
-        state=first.state,
-        words=WRONG_AS_EXPECTED if expected else ENDINGS[first.state],
-        variants=tuple(dict.fromkeys(trial.variant for trial in trials)),
-        trials=len(trials),
-        message=first.message,
-        others=sum(trial.message != first.message for trial in trials),
-        problems=list_first(list(dict.fromkeys(trial.problem_name for trial in trials)), 4, "; "),
-        expected=expected,
-        log=first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
-    )
+    return {
+        "state": first.state,
+        "words": WRONG_AS_EXPECTED if expected else ENDINGS[first.state],
+        "variants": list(dict.fromkeys(trial.variant for trial in trials)),
+        "trials": len(trials),
+        "message": first.message,
+        "others": sum(trial.message != first.message for trial in trials),
+        "problems": list_first(list(dict.fromkeys(trial.problem_name for trial in trials)), 4, "; "),
+        "expected": expected,
+        "log": first.log if more <= 0 else f"{first.log[:MOST_LOG]}\n… ({more} more characters are in the database)",
+    }

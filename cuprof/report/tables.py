@@ -26,8 +26,6 @@ ENDINGS: dict[str, str] = {
 """State → words for people; the order is that of failures on a page."""
 WRONG_AS_EXPECTED = "wrong, as expected"
 """The words for a variant that is kept because it is wrong, and was found so: no failure."""
-SURPRISING_PASS = "known to be wrong; its check passed here"
-"""The words for such a variant that was found right."""
 CellKind = Literal["number", "text", "missing", "failed"]
 
 
@@ -99,7 +97,7 @@ def ending_cell(trial: StudyTrial, *, with_error: bool = False, **more: Any) -> 
     """Return the cell of a trial that is not ranked: what became of it, and the error of a wrong result."""
     words = WRONG_AS_EXPECTED if trial.is_expected else ENDINGS.get(trial.state, "not timed")
     if trial.is_expected_wrong and trial.state is State.OK:
-        words = SURPRISING_PASS
+        words = "known to be wrong; its check passed here"
     if with_error and trial.state is State.WRONG_RESULT and trial.check_error is not None:
         words += f": error {trial.check_error:.3g} × allowed"
     return Cell(words, "missing" if trial.is_expected or trial.state in NOT_RUN else "failed", **more)

@@ -13,8 +13,7 @@ from markupsafe import Markup, escape
 
 from cuprof.core.project import bundled
 from cuprof.core.text import count, level_text, list_first, visible
-from cuprof.report.provenance import moment
-from cuprof.report.units import describe_age, format_counter, format_ratio, format_value, list_names, shorten
+from cuprof.report import units
 
 
 def list_folders(folders: Sequence[Path]) -> list[Path]:
@@ -39,20 +38,21 @@ def make_environment(folders: Sequence[Path] = (), finalize: Callable[[Any], Any
     )
     environment.policies["json.dumps_kwargs"] = {"sort_keys": True, "allow_nan": False, "ensure_ascii": False}
     environment.filters |= {
-        "ratio": format_ratio,
-        "short": shorten,
-        "names": list_names,
+        "ratio": units.format_ratio,
+        "short": units.shorten,
+        "names": units.list_names,
         "first_of": list_first,
         "level": level_text,
-        "counter": format_counter,
-        "time": partial(format_value, "time"),
-        "bandwidth": partial(format_value, "bandwidth"),
-        "rate": partial(format_value, "rate"),
-        "age": describe_age,
+        "counter": units.format_counter,
+        "time": partial(units.format_value, "time"),
+        "bandwidth": partial(units.format_value, "bandwidth"),
+        "rate": partial(units.format_value, "rate"),
+        "age": units.describe_age,
         "count": count,
-        "moment": moment,
+        "moment": units.moment,
         "breakable": breakable,
         "coded": coded,
+        "label": units.value_label,
     }
     return environment
 
@@ -67,11 +67,6 @@ def say(template: str, macro: str, *facts: Any) -> list[str]:
 def say_once(template: str, macro: str, *facts: Any) -> str:
     """Return the one paragraph that a macro writes, or the empty text."""
     return " ".join(say(template, macro, *facts))
-
-
-def render_text(template: str, **facts: Any) -> str:
-    """Return a text template with its facts filled in."""
-    return make_environment(finalize=str).get_template(template).render(**facts) + "\n"
 
 
 def breakable(text: str) -> Markup:

@@ -43,11 +43,9 @@ class Timed(NamedTuple):
 class StudyTrial:
     """One trial of a sweep: a row of the study's frame, whose columns have these names. Unknown values are None.
 
+    `read_results` says what it gives; `id` is its `trial_id`, and `order` its `variant_order`. Beside it there are:
+
     Args:
-        id: the trial's number; `ordinal` is its place in the sweep and `order` its variant's in the family.
-        run_id, run_sweep_id: the run that the sweep goes by and the sweep that made it, 0 before there is one.
-        started_at: of that run, seconds since the epoch.
-        job: equal for what was measured in one job; empty where that is not known.
         log: the longer text behind `message`.
         registers: a thread.
         check_error: the largest error / allowed.

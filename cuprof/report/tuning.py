@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import accumulate, combinations
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,9 @@ def describe_standing(study: Study) -> str:
     settings = study.configuration.get("search") or {}
     if not study.is_search or study.sweep.state != "finished" or settings.get("objective") != "time":
         return ""
-    last = _list_last(study)
+    own = study.here[(study.here["run_sweep_id"] == study.sweep.id) & (study.here["job"] != "")]
+    latest = own.sort_values(["run_id", "job"])["job"].tail(1)
+    last = study.rows(own[own["job"].isin(latest)].sort_index())  # side by side, failed ones included
     right = [trial for trial in last if trial.is_right and trial.measure in trial.sampled]
     if last and not right:
         return f"Of the search's candidates {describe_failed(len(last))}."
@@ -55,29 +58,6 @@ def describe_standing(study: Study) -> str:
 
     said = standing.describe(describe, effect, error_rate)
     return f"The search compared its last candidates side by side: {best.setting} is {said}."
-
-
-def _list_last(study: Study) -> list[StudyTrial]:
-    """Return the trials that a search measured last, side by side, at the reference problem; failed ones included."""
-    here = study.here
-    own = here[(here["run_sweep_id"] == study.sweep.id) & (here["job"] != "")].sort_values(["run_id", "job"])
-    return study.rows(own[own["job"] == own["job"].iloc[-1]].sort_index()) if len(own) else []
-
-
-def _slices(tried: Sequence[StudyTrial]) -> dict[str, list[StudyTrial]]:
-    """Return tunable → the trials that differ from the best in it alone, the best among them, words after numbers."""
-    winner = min(tried, key=lambda trial: trial.sure_ns)
-    contender, names = winner.contender, winner.tunables.keys()
-    of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
-    near = {
-        name: [each for each in of_it if find_differing(each.tunables, winner.tunables).keys() <= {name}]
-        for name in winner.tunables
-    }
-    return {
-        name: sorted(trials, key=lambda each: (isinstance(each.tunables[name], str), each.tunables[name]))
-        for name, trials in near.items()
-        if len(trials) > 1
-    }
 
 
 def explain(trials: Sequence[StudyTrial]) -> dict[tuple[str, ...], float]:
@@ -170,21 +150,25 @@ def _importance(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
 
 
 def _slice(tried: Sequence[StudyTrial]) -> list[plot.Figure]:
-    """Return the times of trials that differ from the best in one tunable alone, where there are any."""
-    best_ns = min(trial.sure_ns for trial in tried)
-    points = {
-        plot.plain(name): {plot.plain(f"{name}={each.tunables[name]}"): by_time(each) / best_ns for each in trials}
-        for name, trials in _slices(tried).items()
-    }
-    if not points:
+    """Return the times of trials that differ from the best in one tunable alone, where there are any.
+
+    The best is among them; words stand after numbers.
+    """
+    best = min(tried, key=lambda trial: trial.sure_ns)
+    contender, names = best.contender, best.tunables.keys()
+    of_it = [trial for trial in tried if trial.contender == contender and trial.tunables.keys() == names]
+    data, ratios = list[dict[str, Any]](), dict[str, float]()
+    for name in best.tunables:
+        near = [each for each in of_it if find_differing(each.tunables, best.tunables).keys() <= {name}]
+        near = sorted(near, key=lambda each: (isinstance(each.tunables[name], str), each.tunables[name]))
+        points = {plot.plain(f"{name}={each.tunables[name]}"): by_time(each) / best.sure_ns for each in near}
+        if len(near) > 1:
+            style = plot.Style(plot.PALETTE[len(data) % len(plot.PALETTE)])
+            data.append(plot.line(plot.plain(name), points, points.values(), style, **plot.hover("%{x}: %{y:.3f}")))
+            ratios |= points
+    if not data:
         return []
-    data = [
-        plot.line(
-            name, each, each.values(), plot.Style(plot.PALETTE[i % len(plot.PALETTE)]), **plot.hover("%{x}: %{y:.3f}")
-        )
-        for i, (name, each) in enumerate(points.items())
-    ]
     layout = plot.axes(400, plot.axis("one tunable changed", type="category"), plot.axis("time over the best"))
-    ratio, where = max((ratio, where) for each in points.values() for where, ratio in each.items())
+    ratio, where = max((ratio, where) for where, ratio in ratios.items())
     text = say_once(plot.CAPTIONS, "slice", where, ratio)
     return [plot.Figure("figure-search-slice", "Around the best", data, layout, text)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
@@ -150,6 +151,11 @@ def describe_age(seconds: float) -> str:
             number = int(seconds // size)
             return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
     return "less than a minute"
+
+
+def moment(seconds: float | None) -> str:
+    """Return a point in time for people, UTC; empty for none."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC") if seconds else ""
 
 
 def value_label(value: Any) -> str:

@@ -74,7 +74,10 @@ def variants_table(study: Study, standings: pd.DataFrame, spec: TableSpec) -> Ta
     always = {"time", "bandwidth", "share", "cumulative_speedup", *(["step_speedup"] if study.experiment.steps else [])}
     measured = [name for name in HEADINGS if name in filled | always]
     shown = [name for name in HEADINGS if any(value.measure == name for value in published)]
-    scales = {name: _scale(name, [step.values.get(name) for step in steps], published) for name in HEADINGS}
+    scales = {}
+    for name in HEADINGS:  # of both, so that the two can be compared
+        both = [step.values.get(name) for step in steps] + [each.value for each in published if each.measure == name]
+        scales[name] = choose_scale(QUANTITIES[name].dimension if name in QUANTITIES else "ratio", both)
     devices = dict.fromkeys(value.device or "a device that is not named" for value in published)
     group = f"Published: {', '.join(devices)} (another machine{other})"
     columns = [Column(HEADINGS[name], scales[name].unit, "Measured here") for name in measured]
@@ -125,12 +128,6 @@ def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[Publ
         return here, ""
     last = Point(table[-1].problem)
     return [value for value in table if Point(value.problem) == last], f", at {last.label}"
-
-
-def _scale(name: str, values: Sequence[float | None], published: Sequence[PublishedValue]) -> Scale:
-    """Return the unit of one column; the published column has the same one, so that the two can be compared."""
-    both = [*values, *(value.value for value in published if value.measure == name)]
-    return choose_scale(QUANTITIES[name].dimension if name in QUANTITIES else "ratio", both)
 
 
 def _measured_cells(step: Step, columns: Sequence[str], scales: Mapping[str, Scale]) -> list[Cell]:
@@ -198,7 +195,9 @@ def make_overview(study: Study) -> tuple[Table, list[Table], int | None] | None:
         return None
     shown = groups[:MOST_PROBLEMS]
     trials = [study.rows(group) for group in shown]
-    names = _choose_contenders(study)
+    by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, trial.sure_ns))
+    kept = list(dict.fromkeys(trial.contender for trial in by_time))[:MOST_VARIANTS]
+    names = [name for name in dict.fromkeys(trial.contender for trial in study.fastest) if name in kept]
     study.foresee_speedups(trial for group in trials for trial in group)
     right = [[trial for trial in group if trial.is_right] for group in trials]
     scale = choose_scale("time", [min(trial.median_ns or 0.0 for trial in group) for group in right if group])
@@ -211,13 +210,6 @@ def make_overview(study: Study) -> tuple[Table, list[Table], int | None] | None:
     reference = next((place for place, group in enumerate(trials) if group[0].problem == study.reference), 0)
     is_there = any(is_of_reference(spec) for spec in study.experiment.tables)
     return table, _problem_tables(study, shown, reference), None if is_there else reference
-
-
-def _choose_contenders(study: Study) -> list[str]:
-    """Return the contenders with a right result anywhere, in the family's order; of too many those with short times."""
-    by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, trial.sure_ns))
-    kept = set(list(dict.fromkeys(trial.contender for trial in by_time))[:MOST_VARIANTS])
-    return [name for name in dict.fromkeys(trial.contender for trial in study.fastest) if name in kept]
 
 
 def _problem_row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial], scale: Scale) -> Row:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from typing import Any
 
 from cuprof.report.counter_section import counter_section
 from cuprof.report.page import study_figures, study_tables
-from cuprof.report.provenance import provenance
 from cuprof.report.study import Pair, Study
 from cuprof.report.summary import conclude, failure_groups
 
@@ -45,11 +43,11 @@ def page_data(study: Study) -> Any:
     found = {
         "figures": figures,
         "tables": [_table(table) for table in study_tables(study)],
-        "conclusions": asdict(conclude(study)),
+        "conclusions": conclude(study),
         "comparisons": comparison_data(study),
         "counters": _counters(counter_section(study)),
-        "failures": [asdict(group) for group in failure_groups(study)],
-        "provenance": provenance(study),
+        "failures": failure_groups(study),
+        "provenance": study.provenance,
     }
     return json.loads(json.dumps(found, default=str), parse_float=lambda text: float(f"{float(text):.9g}"))
 
@@ -100,9 +98,7 @@ def _cell(cell: Any) -> str:
 
 
 def _counters(section: Any) -> Any:
-    found = asdict(section)
-    found["overview"] = _table(section.overview) if section.overview else None
-    return found
+    return section | {"overview": _table(section["overview"]) if section["overview"] else None}
 
 
 def comparison_data(study: Study) -> list[dict[str, Any]]:

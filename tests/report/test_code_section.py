@@ -31,18 +31,18 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Study]:
 
 def test_each_pair_shows_both_sides_and_each_code_once(study: Study) -> None:
     pairs = code_section(study)
-    assert [(pair.before, pair.after) for pair in pairs][:2] == [
+    assert [(pair["before"], pair["after"]) for pair in pairs][:2] == [
         ("interleaved_divergent", "sequential"),
         ("sequential", "last_warp"),
     ]
-    sides = [side for pair in pairs for side in pair.sides]
+    sides = [side for pair in pairs for side in pair["sides"]]
     assert len({side.anchor for side in sides if side.files}) == sum(bool(side.files) for side in sides) == 5
     assert all(bool(side.files) != side.repeated for side in sides)
     assert render(study).partition('<section id="code"')[2].count('<details class="pair" open>') == 1
 
 
 def test_a_line_has_its_text_share_reason_and_instructions(study: Study) -> None:
-    ((file, lines),) = code_section(study)[0].sides[0].files
+    ((file, lines),) = code_section(study)[0]["sides"][0].files
     assert file == "interleaved_divergent.cu"
     line = next(each for each in lines if each and each.line == 18)
     source = read_launches()["interleaved_divergent"][0].source
@@ -57,7 +57,7 @@ def test_a_line_has_its_text_share_reason_and_instructions(study: Study) -> None
 
 
 def test_launches_say_what_limits_the_occupancy(study: Study) -> None:
-    facts = {name: (before, after) for name, before, after in code_section(study)[-1].facts}
+    facts = {name: (before, after) for name, before, after in code_section(study)[-1]["facts"]}
     assert facts["Blocks fit by"] == ("blocks and warps: 32", "registers: 2")
     assert facts["Registers a thread"] == ("16", "56")
     assert "LDG.E.EF.128" in facts["Instructions that changed in number"][1]
@@ -80,21 +80,21 @@ def test_of_a_launch_without_limits_or_of_none_at_all_nothing_is_made_up() -> No
 
 def test_the_machine_codes_difference_is_folded(study: Study) -> None:
     pairs = code_section(study)
-    assert pairs[0].diff[0] == ("=", "2 instructions with the same operations")
-    assert ("-", "MUFU.RCP R4, R4") in pairs[0].diff
-    assert all(len(pair.diff) <= MOST_CHANGES for pair in pairs)
-    assert pairs[-1].changes_left > 0
+    assert pairs[0]["diff"][0] == ("=", "2 instructions with the same operations")
+    assert ("-", "MUFU.RCP R4, R4") in pairs[0]["diff"]
+    assert all(len(pair["diff"]) <= MOST_CHANGES for pair in pairs)
+    assert pairs[-1]["changes_left"] > 0
 
 
 def test_what_has_no_counters_by_instruction_is_said(store: Store) -> None:
     sweep = fill_source_study(store, without="interleaved_divergent")
     add_counters(store, sweep, "interleaved_divergent", {"f": {"launch__grid_dim_z": (1, "")}})
     pair = code_section(load_study(store, sweep_id=sweep, folders=[bundled("experiments")]))[0]
-    assert (pair.text, pair.diff, pair.bars) == ("", [], [])
-    assert pair.sides[0].notes == [
+    assert (pair["text"], pair["diff"], pair["bars"]) == ("", [], [])
+    assert pair["sides"][0].notes == [
         "No counters by instruction are stored for interleaved_divergent: ncu-collect with ncu=source collects them."
     ]
-    assert pair.sides[1].files
+    assert pair["sides"][1].files
 
 
 def test_equal_code_is_said_in_place_of_a_verdict(store: Store) -> None:
@@ -102,15 +102,15 @@ def test_equal_code_is_said_in_place_of_a_verdict(store: Store) -> None:
     study = load_study(store, sweep_id=sweep, folders=[bundled("experiments")])
     same, other, *_ = code_section(study)
     words = "Both are the same machine code, launched alike: their times differ by noise alone."
-    assert same.text.startswith(f"{words} Before (interleaved_divergent), ")
-    assert words not in other.text
+    assert same["text"].startswith(f"{words} Before (interleaved_divergent), ")
+    assert words not in other["text"]
     steps = study_tables(study)[0]
     assert {row.heading: "same code" in [cell.note for cell in row.cells] for row in steps.rows}["sequential"]
 
 
 def test_a_study_without_such_counters_has_no_section(make_study) -> None:
     study = make_study([Made("a"), Made("b")])
-    assert code_section(study) == ()
+    assert code_section(study) == []
     assert 'id="code"' not in render(study)
 
 
@@ -126,13 +126,15 @@ def test_ten_pairs_fit_into_two_and_a_half_megabytes(study: Study) -> None:
 
 
 def test_twenty_telling_counters_come_first_and_folds_share_a_row(study: Study) -> None:
-    for pair in counter_section(study).pairs:
-        rows = [*pair.changes, *pair.further]
-        assert len(pair.changes) == MOST_FIRST
-        assert pair.further
-        bases = [FOLD.sub("", row.metric, count=1) for row in rows]
+    for pair in counter_section(study)["pairs"]:
+        rows = [*pair["changes"], *pair["further"]]
+        assert len(pair["changes"]) == MOST_FIRST
+        assert pair["further"]
+        bases = [FOLD.sub("", row["metric"], count=1) for row in rows]
         assert len(set(bases)) == len(bases)
-        assert any(row.others for row in rows)
-        known = [METRICS.get(row.metric) is not None or find_kind(row.metric) is not None for row in pair.further]
-        assert all(METRICS.get(row.metric) or find_kind(row.metric) for row in pair.changes) or not any(known)
+        assert any(row["others"] for row in rows)
+        known = [
+            METRICS.get(row["metric"]) is not None or find_kind(row["metric"]) is not None for row in pair["further"]
+        ]
+        assert all(METRICS.get(row["metric"]) or find_kind(row["metric"]) for row in pair["changes"]) or not any(known)
     assert "more counters that changed" in render(study)

@@ -59,8 +59,8 @@ def test_a_missing_value_has_no_meaning() -> None:
 
 def test_without_counters_the_section_says_how_to_collect_them(make_study) -> None:
     section = counter_section(make_study([Made("a"), Made("b")]))
-    assert section.pairs == []
-    assert section.how == "python -m cuprof ncu-collect experiment=invented"
+    assert section["pairs"] == []
+    assert section["how"] == "python -m cuprof ncu-collect experiment=invented"
 
 
 def test_a_pair_has_values_changes_launches_and_advice(store, make_study) -> None:
@@ -73,21 +73,21 @@ def test_a_pair_has_values_changes_launches_and_advice(store, make_study) -> Non
     )
     add_counters(store, sweep, "fused", {"fused": {GRID: (1, ""), SECTOR: (31.34, "byte/sector"), "x": (1.0, "inst")}})
     section = counter_section(load_study(store, "invented"))
-    (pair,) = section.pairs
-    assert (pair.before, pair.after, pair.speedup) == ("split", "fused", pytest.approx(2.0, rel=0.01))
-    rows = [(row.metric, row.unit, row.before, row.after, row.change) for row in pair.changes]
+    (pair,) = section["pairs"]
+    assert (pair["before"], pair["after"], pair["speedup"]) == ("split", "fused", pytest.approx(2.0, rel=0.01))
+    rows = [(row["metric"], row["unit"], row["before"], row["after"], row["change"]) for row in pair["changes"]]
     assert rows == [
         (GRID, "", "9", "1", "÷\u00a09.00"),
         (SECTOR, "byte/sector", "25.87", "31.34", "×\u00a01.21"),
         ("x", "inst", "not collected", "1", "–"),
     ]
-    assert pair.changes[0].before_launches == "scalar_prods 9, sum_taps 1"
-    assert [(each["variant"], each["kernel"]) for each in pair.observations] == [
+    assert pair["changes"][0]["before_launches"] == "scalar_prods 9, sum_taps 1"
+    assert [(each["variant"], each["kernel"]) for each in pair["observations"]] == [
         ("split", "scalar_prods"),
         ("split", "sum_taps"),
         ("fused", "fused"),
     ]
-    assert pair.observations[0]["text"] == "Advice on scalar_prods: coalesce"
+    assert pair["observations"][0]["text"] == "Advice on scalar_prods: coalesce"
 
 
 def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(store, make_study) -> None:
@@ -96,14 +96,18 @@ def test_steps_are_compared_with_the_step_before_and_the_rest_with_the_baseline(
     for variant, depth in (("one", 8), ("two", 4), ("three", 4), ("more", 1)):
         add_counters(store, sweep, variant, {"k": {GRID: (depth, ""), SECTOR: (32.0, "byte/sector")}})
     section = counter_section(load_study(store, sweep_id=sweep, folders=[store_folder(store)]))
-    assert [(pair.before, pair.after) for pair in section.pairs] == [("one", "two"), ("two", "three"), ("one", "more")]
-    assert section.pairs[2].topics == [
+    assert [(pair["before"], pair["after"]) for pair in section["pairs"]] == [
+        ("one", "two"),
+        ("two", "three"),
+        ("one", "more"),
+    ]
+    assert section["pairs"][2]["topics"] == [
         ("Grid", "The grid is flat in z now (8 → 1): no axis of the problem is spread over grid z any more."),
         ("Coalescing", "Global loads use their sectors as well as before (100 % → 100 % of each 32-byte sector)."),
     ]
-    assert section.pairs[1].changes == []
-    assert section.pairs[1].same == [f"{GRID} 4", f"{SECTOR} 32 byte/sector"]
-    table = section.overview
+    assert section["pairs"][1]["changes"] == []
+    assert section["pairs"][1]["same"] == [f"{GRID} 4", f"{SECTOR} 32 byte/sector"]
+    table = section["overview"]
     assert table is not None
     assert [(column.heading, column.unit) for column in table.columns] == [("Time", "µs"), ("Grid depth", "")]
     assert [(row.heading, row.cells[1].text) for row in table.rows] == [
@@ -143,14 +147,14 @@ def test_values_in_two_units_are_not_compared(store, make_study) -> None:
     sweep = make_study([Made("split"), Made("fused")]).sweep.id
     add_counters(store, sweep, "split", {"k": {"b": (1.0, "Kbyte")}})
     add_counters(store, sweep, "fused", {"k": {"b": (900.0, "byte")}})
-    (row,) = counter_section(load_study(store, "invented")).pairs[0].changes
-    assert (row.before, row.after, row.change, row.sentence) == ("1 Kbyte", "900 byte", "–", "")
+    (row,) = counter_section(load_study(store, "invented"))["pairs"][0]["changes"]
+    assert (row["before"], row["after"], row["change"], row["sentence"]) == ("1 Kbyte", "900 byte", "–", "")
 
 
 def test_counters_without_the_baseline_say_so(store, make_study) -> None:
     sweep = make_study([Made("split"), Made("fused")]).sweep.id
     add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
-    assert "none for the baseline split" in counter_section(load_study(store, "invented")).notes[0]
+    assert "none for the baseline split" in counter_section(load_study(store, "invented"))["notes"][0]
 
 
 def test_cold_counters_are_never_compared_with_hot_ones(store, make_study) -> None:
@@ -162,13 +166,13 @@ def test_cold_counters_are_never_compared_with_hot_ones(store, make_study) -> No
     study = load_study(store, sweep_id=sweep)
     assert {row.cache_mode for row in study.counters.values.values()} == {study.counters.mode} == {"cold"}
     section = counter_section(study)
-    (pair,) = section.pairs
-    assert (pair.before, pair.after, pair.setting) == ("split", "other", "caches cold")
-    assert [(row.metric, row.before, row.after, row.change) for row in pair.changes] == [
+    (pair,) = section["pairs"]
+    assert (pair["before"], pair["after"], pair["setting"]) == ("split", "other", "caches cold")
+    assert [(row["metric"], row["before"], row["after"], row["change"]) for row in pair["changes"]] == [
         (GRID, "9", "3", "÷\u00a03.00"),
         ("hit", "profiled hot only", "20", "–"),
     ]
-    assert section.notes[1:] == [
+    assert section["notes"][1:] == [
         "Counters are cold: the caches were emptied before every pass.",
         "Profiled hot only, so not compared with cold counters: fused (1 trial); "
         "python -m cuprof ncu-collect experiment=invented collects cold ones.",
@@ -180,9 +184,9 @@ def test_a_baseline_with_counters_of_the_other_mode_is_compared_with_nothing(sto
     add_counters(store, sweep, "split", {"k": {GRID: (9, "")}}, "hot")
     add_counters(store, sweep, "fused", {"k": {GRID: (1, "")}})
     section = counter_section(load_study(store, sweep_id=sweep))
-    assert section.pairs == []
-    assert section.notes[0] == "Cold counters are stored for fused, but none for the baseline split."
-    assert "not compared with cold counters: split (1 trial)" in section.notes[2]
+    assert section["pairs"] == []
+    assert section["notes"][0] == "Cold counters are stored for fused, but none for the baseline split."
+    assert "not compared with cold counters: split (1 trial)" in section["notes"][2]
 
 
 def test_hot_counters_alone_are_compared_and_called_hot(store, make_study) -> None:
@@ -190,8 +194,8 @@ def test_hot_counters_alone_are_compared_and_called_hot(store, make_study) -> No
     for variant, depth in (("split", 9), ("fused", 1)):
         add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}}, "hot")
     section = counter_section(load_study(store, sweep_id=sweep))
-    assert [pair.setting for pair in section.pairs] == ["caches hot"]
-    assert section.notes[1:] == [
+    assert [pair["setting"] for pair in section["pairs"]] == ["caches hot"]
+    assert section["notes"][1:] == [
         "Counters are hot: the caches were as the runs before left them; they belong beside hot times.",
     ]
 
@@ -215,7 +219,7 @@ def test_counters_of_locked_clocks_are_left_out_where_others_are_there(store, ma
     study = load_study(store, sweep_id=sweep)
     assert [row.value for row in study.counters.values.values()] == [9]
     assert [row.kernel for rows in study.counters.advice.values() for row in rows] == ["free"]
-    assert counter_section(study).pairs == []
+    assert counter_section(study)["pairs"] == []
 
 
 OPENCL = replace(GPU, backend="opencl")
@@ -230,20 +234,20 @@ def test_a_baseline_that_cannot_be_profiled_is_named_and_what_was_profiled_is_sh
     for variant, depth in (("lib", 3), ("racy", 9)):
         add_counters(store, sweep, variant, {"k": {GRID: (depth, "")}})
     section = counter_section(load_study(store, sweep_id=sweep))
-    assert section.notes[0] == (
+    assert section["notes"][0] == (
         f"The baseline base is {name} code. Nsight Compute reads no hardware counters of it: it profiles CUDA "
         "kernels only. So there is no before and after here."
     )
-    assert (section.pairs, section.how) == ([], "")
-    assert section.overview is not None
-    assert [(row.heading, row.cells[1].text) for row in section.overview.rows] == [("lib", "3")]
+    assert (section["pairs"], section["how"]) == ([], "")
+    assert section["overview"] is not None
+    assert [(row.heading, row.cells[1].text) for row in section["overview"].rows] == [("lib", "3")]
 
 
 def test_without_a_variant_to_profile_no_command_is_given(make_study) -> None:
     nothing = counter_section(make_study([Made("base", device=OPENCL), Made("new", device=OPENCL)], name="a"))
-    assert (len(nothing.notes), nothing.how) == (1, "")
+    assert (len(nothing["notes"]), nothing["how"]) == (1, "")
     cuda = counter_section(make_study([Made("base", device=OPENCL), Made("lib", kind="library")], name="b"))
-    assert (len(cuda.notes), cuda.how) == (1, "python -m cuprof ncu-collect experiment=invented")
+    assert (len(cuda["notes"]), cuda["how"]) == (1, "python -m cuprof ncu-collect experiment=invented")
 
 
 def test_the_pair_that_is_open_is_of_the_overviews_problem(store, make_study) -> None:
@@ -258,7 +262,7 @@ def test_the_pair_that_is_open_is_of_the_overviews_problem(store, make_study) ->
     known = study.counters.values[ids["base", 4], GRID]
     more = {(ids[name, 8], GRID): known for name in ("base", "far")}
     section = counter_section(replace(study, counters=Counters({**study.counters.values, **more})))
-    assert [(pair.after, pair.problem, pair.open) for pair in section.pairs] == [
+    assert [(pair["after"], pair["problem"], pair["open"]) for pair in section["pairs"]] == [
         ("new", "n=4", True),
         ("far", "n=8", False),
     ]

@@ -34,7 +34,7 @@ def test_reused_rows_are_marked_with_their_age(resumed) -> None:
     assert notes == {"base": "measured 18 min earlier", "old": "measured 18 min earlier", "new": "", "newer": ""}
     assert any(
         "2 of 4 trials were measured by earlier sweeps, the oldest 18 min before this one" in each
-        for each in conclude(resumed).cautions
+        for each in conclude(resumed)["cautions"]
     )
 
 
@@ -45,7 +45,7 @@ def test_what_an_earlier_sweep_skipped_was_not_measured(store) -> None:
         store, sweep_id=fill(store, [replace(each, state=State.PLANNED) for each in (STORED[0], skipped)])
     )
     assert [(trial.variant, trial.is_reused) for trial in study.trials] == [("base", True), ("absent", False)]
-    assert any("1 of 2 trials were measured by earlier sweeps" in each for each in conclude(study).cautions)
+    assert any("1 of 2 trials were measured by earlier sweeps" in each for each in conclude(study)["cautions"])
 
 
 def test_no_speedup_is_given_across_sweeps_that_are_not_known_to_agree(resumed) -> None:
@@ -61,7 +61,7 @@ def test_no_speedup_is_given_across_sweeps_that_are_not_known_to_agree(resumed) 
     assert any("retry=all measures them together" in note for note in table.notes)
     pivot = grid_table(resumed, TableSpec(kind="pivot", value="speedup"))
     assert [row.cells[0].text for row in pivot.rows] == ["1.00", "3.00", "another session", "another session"]
-    assert "newer is not compared with the baseline base: two sweeps measured them" in conclude(resumed).sentences[0]
+    assert "newer is not compared with the baseline base: two sweeps measured them" in conclude(resumed)["sentences"][0]
 
 
 def test_sessions_that_agree_are_compared(resumed) -> None:
@@ -74,7 +74,7 @@ def test_a_sweep_that_took_over_everything_has_no_gap(store) -> None:
     fill(store, STORED, name="first")
     study = load_study(store, sweep_id=fill(store, NEW[:2], name="second"))
     assert study.speedup(study.trials[1]) == pytest.approx(3.0, rel=0.01)
-    (caution,) = (each for each in conclude(study).cautions if "earlier sweeps" in each)
+    (caution,) = (each for each in conclude(study)["cautions"] if "earlier sweeps" in each)
     assert "speed-up" not in caution
 
 
@@ -100,7 +100,7 @@ def test_a_wide_interval_is_marked_wherever_a_speedup_rests_on_it(make_study) ->
     assert "±" in overview.rows[0].cells[2].note
     assert any(note.startswith("± below a ratio") for note in steps_table(study, TableSpec()).notes)
     noisy = make_study(trials[:2], name="noisy")
-    assert "±" in {number["name"]: number["value"] for number in conclude(noisy).numbers}["Against the baseline"]
+    assert "±" in {number["name"]: number["value"] for number in conclude(noisy)["numbers"]}["Against the baseline"]
 
 
 def test_a_share_above_the_peak_is_explained_and_is_no_headline(make_study) -> None:
@@ -109,7 +109,7 @@ def test_a_share_above_the_peak_is_explained_and_is_no_headline(make_study) -> N
     assert [row.cells[2].text for row in table.rows] == ["2\u202f097", "23.3"]
     assert any("faster than the memory" in note for note in table.notes)
     found = conclude(study)
-    assert "read bandwidth" not in found.headline
-    assert "Of the measured peak" not in [number["name"] for number in found.numbers]
+    assert "read bandwidth" not in found["headline"]
+    assert "Of the measured peak" not in [number["name"] for number in found["numbers"]]
     within = make_study([Made("far", 900.0, device=GPU)], name="within")
     assert not any("faster than the memory" in note for note in steps_table(within, TableSpec()).notes)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.report.code_section import Diagnosis, code_section, explain_pair, find_waits
+from cuprof.report.code_section import CodeSide, code_section, explain_pair, find_waits
 from cuprof.report.load import load_study
 from cuprof.report.page import render, study_figures
 from cuprof.report.study import Study
@@ -40,7 +40,7 @@ def test_the_planted_line_is_the_first_that_is_named_in_each_of_ten_kernels(stud
     for trial in study.best:
         if trial.variant in sum(SPOTS.values(), ()):
             (kernel,) = study.kernels(trial.id)
-            found = Diagnosis(trial.variant, kernel, find_waits(kernel))
+            found = CodeSide(trial.variant, "", (), kernel, find_waits(kernel))
             place = re.search(r"\(line (\d+)", explain_pair(found, found))
             text = kernel.text(kernel.source_name, int(place[1]) if place else 0)
             named[trial.variant] = (found.waits[0].pattern, "// planted" in text)
@@ -65,7 +65,7 @@ def test_lines_of_templates_and_of_triton_are_those_of_their_sources(study: Stud
 def test_the_page_has_the_code_of_each_pair_and_stays_small(study: Study) -> None:
     pairs = code_section(study)
     assert len(pairs) >= 10
-    assert all(pair.text and pair.bars and pair.diff for pair in pairs)
+    assert all(pair["text"] and pair["bars"] and pair["diff"] for pair in pairs)
     assert len(render(study)) < 2_500_000
 
 

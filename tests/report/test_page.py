@@ -18,9 +18,8 @@ from cuprof.comparison.sides import load_sides
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.core.records import State
-from cuprof.report.freshness import digest, is_current, page_name
 from cuprof.report.load import load_study
-from cuprof.report.page import read_plotly, render, to_html, write
+from cuprof.report.page import digest, is_current, page_name, read_plotly, render, to_html, write
 from cuprof.report.study import Study
 
 NASTY = "<script>alert('x')</script>\"'&{{ 7*7 }}%{y}</textarea>日本\u202e"

@@ -15,7 +15,7 @@ FEW = {"stopped_by": "samples", "samples": 1}
 @pytest.fixture
 def cautions(make_study):
     """Return a function: the cautions of the page of some trials."""
-    return lambda *trials: list(conclude(make_study(trials)).cautions)
+    return lambda *trials: list(conclude(make_study(trials))["cautions"])
 
 
 def test_good_timings_need_no_word(cautions) -> None:

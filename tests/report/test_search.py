@@ -124,6 +124,6 @@ def test_where_all_candidates_fail_in_the_last_comparison_their_looks_before_are
 
 def test_where_one_variant_was_tried_the_page_says_why_the_best_has_no_ratio(make_study) -> None:
     tried = [Made("v", 10.0 * width, tune={"width": width}) for width in (1, 2, 3)]
-    (sentence,) = conclude(make_study(tried, configuration={"search": {**SEARCH, "objective": "energy"}})).sentences
+    (sentence,) = conclude(make_study(tried, configuration={"search": {**SEARCH, "objective": "energy"}}))["sentences"]
     assert "no baseline to compare the best with: all 3 right configurations are of this variant" in sentence
     assert sentence.endswith("The median one takes 2.00 times as long.")

@@ -32,26 +32,26 @@ def profiled(store, make_study, *counters):
 def test_without_loads_there_is_no_coalescing_to_speak_of(store, make_study) -> None:
     study = profiled(store, make_study, {"k": LOADS}, {"k": LOADS}, {"k": NOTHING})
     section = counter_section(study)
-    pair = section.pairs[1]
-    assert pair.after == "two"
-    assert [topic for topic, _ in pair.topics] == []
-    changes = {change.metric: change for change in pair.changes}
+    pair = section["pairs"][1]
+    assert pair["after"] == "two"
+    assert [topic for topic, _ in pair["topics"]] == []
+    changes = {change["metric"]: change for change in pair["changes"]}
     for metric, before in ((USED, "26"), (PER_REQUEST, "4")):
         change = changes[metric]
-        assert (change.before, change.after, change.change) == (before, NO_LOADS, "–")
-        assert change.sentence == explain([NO_LOADS])
-    assert changes[SECTORS].after == "0"  # that nothing was counted is itself a count
-    assert section.overview is not None
-    assert [row.cells[-1].text for row in section.overview.rows] == ["26", "26", NO_LOADS]
+        assert (change["before"], change["after"], change["change"]) == (before, NO_LOADS, "–")
+        assert change["sentence"] == explain([NO_LOADS])
+    assert changes[SECTORS]["after"] == "0"  # that nothing was counted is itself a count
+    assert section["overview"] is not None
+    assert [row.cells[-1].text for row in section["overview"].rows] == ["26", "26", NO_LOADS]
     assert "Asynchronous copies" in explain([NO_LOADS])
-    assert section.overview.notes == (explain([NO_LOADS]),)
+    assert section["overview"].notes == (explain([NO_LOADS]),)
 
 
 def test_a_zero_of_something_stays_a_zero(store, make_study) -> None:
     zero = {**LOADS, USED: (0.0, "byte/sector")}
     study = profiled(store, make_study, {"k": LOADS}, {"k": zero})
-    (pair,) = counter_section(study).pairs
-    assert next(change.after for change in pair.changes if change.metric == USED) == "0"
+    (pair,) = counter_section(study)["pairs"]
+    assert next(change["after"] for change in pair["changes"] if change["metric"] == USED) == "0"
     without_weight = profiled(store, make_study, {"k": {USED: LOADS[USED]}}, {"k": {USED: (0.0, "byte/sector")}})
     assert [row.value for row in without_weight.counters.values.values() if row.metric == USED][-1] == 0
 

@@ -7,8 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from cuprof.core.errors import SelectionError
-from cuprof.report.portfolio import assign, find_portfolio
+from cuprof.report.portfolio import find_portfolio
 
 
 def is_cover(times: np.ndarray, chosen: tuple[int, ...], within: float) -> bool:
@@ -28,9 +27,3 @@ def test_of_equal_size_the_faster_one_is_taken_and_gaps_are_no_times() -> None:
     times = np.array([[1.00, 1.04, np.nan], [1.04, 1.00, 1.0], [1.0, 1.04, 1.0]])
     assert find_portfolio(times, 0.05) == [0]
     assert find_portfolio(times, 0.01) == [0, 1] or find_portfolio(times, 0.01) == [0, 2]
-    assert assign(times, [0, 2]) == [0, 2, 0]
-
-
-def test_a_problem_without_a_time_is_refused() -> None:
-    with pytest.raises(SelectionError, match="a problem has no time"):
-        find_portfolio(np.array([[1.0], [np.nan]]), 0.05)
