@@ -98,7 +98,10 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(text, "dim")
     if len(problems) > 1:
         if lines := [Line(f"  {line}") for line in verdict_lines(study)]:
-            yield from (Line(f"against {_base(study)}, at {len(problems)} problems:", "bold"), *lines)
+            yield from (
+                Line(f"against {study.stand_in or study.baseline}, at {len(problems)} problems:", "bold"),
+                *lines,
+            )
     elif best:
         yield Line(best, "bold")
 
@@ -122,19 +125,18 @@ def best_line(study: Study, rows: Any) -> str:
     (best,) = study.rows(right.loc[[right["sure_ns"].idxmin()]])
     time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
     base = study.baseline_of(best)
-    is_base = _base(study) in (best.variant, best.contender)
-    if base is None or is_base:
+    if base is None or base is best:
         if right["contender"].nunique() > 1:
-            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if is_base else "")
+            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if base else "")
         times_ns = right["median_ns"]
         middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
         alone = "no baseline: one variant; " if rows["contender"].nunique() == 1 else ""  # others may have failed
         return time + (f" ({alone}{middle})" if len(right) > 1 else "")
-    compared, speedup = Pair(study, base, best).compared, study.speedup(best, _base(study))
-    if compared is None and speedup is None:
-        return f"{time} (not comparable with {base.setting})"
-    if compared is None:
-        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
+    pair = Pair(study, base, best)
+    if (compared := pair.compared) is None:
+        if pair.speedup is None:
+            return f"{time} (not comparable with {base.setting})"
+        return f"best: {best.setting}, {pair.speedup:.2f} × as fast as {base.setting} (no verdict)"
     verdict = "" if compared.verdict == "faster" else f" ({compared.verdict})"
     if times := _describe_times(compared.ratio, compared.low, compared.high):
         return f"best: {best.setting}, {times} × as fast as {base.setting}{verdict}"
@@ -142,11 +144,7 @@ def best_line(study: Study, rows: Any) -> str:
 
 
 def _describe_times(ratio: float, low: float, high: float) -> str:
-    """Return how many times as fast NEW is, with the interval; nothing where that spans more than `MOST_SPAN`.
-
-    Args:
-        ratio, low, high: NEW / BASE, as `cuprof compare` gives them.
-    """
+    """Return how many times as fast NEW is, by a ratio NEW / BASE and its interval; nothing if it spans too much."""
     middle, least, most = (1 / each if each > 0 else math.inf for each in (ratio, high, low))
     if not most <= MOST_SPAN * least:
         return ""
@@ -164,7 +162,7 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
     return [
         (trial, verdict.value if (verdict := Pair(study, base, trial).verdict) else "")
         for trial in study.fastest
-        if (base := study.baseline_of(trial)) and _base(study) not in (trial.variant, trial.contender)
+        if (base := study.baseline_of(trial)) and base is not trial
     ]
 
 
@@ -181,11 +179,6 @@ def verdict_lines(study: Study) -> Iterator[str]:
     yield from (f"{list_names(names)}: {verdicts}" for verdicts, names in grouped(found, describe).items())
 
 
-def _base(study: Study) -> str:
-    """Return the contender that speed-ups are against: the baseline, or its substitute."""
-    return study.stand_in or study.baseline
-
-
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
     right = [trial for trial in trials if trial.is_right]
@@ -200,7 +193,9 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     bandwidth = replace(bandwidth, decimals=1)
     numbers: dict[str, Callable[[StudyTrial], str]] = {
         f"time {time.unit}": lambda trial: format_number(time, trial.median_ns),
-        "±%": lambda trial: f"{trial.half_width * 100:.1f}{_mark(trial)}" if trial.interval else trial.few_samples,
+        "±%": lambda trial: (
+            f"{trial.half_width * 100:.1f}{MARK if trial.doubt else ''}" if trial.interval else trial.few_samples
+        ),
         bandwidth.unit: lambda trial: format_number(bandwidth, trial.bandwidth),
         "% peak": lambda trial: "" if not trial.share else f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED,
         "speedup": lambda trial: _speedup(study, trial),
@@ -225,30 +220,28 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     )
 
 
-def _mark(*trials: StudyTrial) -> str:
-    """Return a mark where one of the times is known to ±20 % or worse."""
-    return MARK if any(trial.half_width > NOISY for trial in trials) else ""
+def _against_base(study: Study, trial: StudyTrial) -> Pair | None:
+    """Return a right trial beside the baseline's, or its substitute's, at its problem; None where there is none."""
+    base = study.baseline_of(trial) if trial.is_right else None
+    return Pair(study, base, trial) if base else None
 
 
 def _speedup(study: Study, trial: StudyTrial) -> str:
-    ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
-    return f"{ratio:.2f}×{_mark(trial, base)}" if ratio and base else ""
+    if (pair := _against_base(study, trial)) is None or pair.speedup is None:
+        return ""
+    return f"{pair.speedup:.2f}×{MARK if pair.doubt else ''}"
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
-    if not (speedup and base and base.median_ns and trial.median_ns):
-        return False
-    return bool(is_beside_medians(1 / speedup, base.median_ns, trial.median_ns))
+    pair = _against_base(study, trial)
+    return bool(pair and pair.ratio and is_beside_medians(pair.ratio, pair.base.median_ns, trial.median_ns))
 
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    if not trial.is_reused:
-        return ""
     age_s = study.age_s(trial)
-    return "before" if age_s is None else f"{describe_age(age_s)} before"
+    return "" if not trial.is_reused else "before" if age_s is None else f"{describe_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:
