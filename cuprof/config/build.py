@@ -37,11 +37,9 @@ def build_config(
             raise ConfigError(lacks_package(experiment))
         if key not in kinds or key in _RECORDED:
             raise UnknownNameError("setting", str(key), list_settings())
-        if key in ("problem", "tune"):
-            value = _axes(key, value)
-        elif dataclasses.is_dataclass(kinds[key]):
+        if dataclasses.is_dataclass(kinds[key]):
             value = _section(key, kinds[key], value)
-        values[key] = value
+        values[key] = _axes(key, value) if key in ("problem", "tune") else value
     problem = dict(values.get("problem", {}))
     presets = tuple(map(str, problem.pop("preset", ())))
     if "problem.preset" not in given and any(key.startswith("problem.") for key in given):
@@ -58,8 +56,7 @@ def build_config(
 
 def list_settings() -> list[str]:
     """Return every setting's dotted key."""
-    keys = []
-    kinds = list_kinds(SweepConfig)
+    keys, kinds = list[str](), list_kinds(SweepConfig)
     for name in kinds:
         if dataclasses.is_dataclass(kinds[name]):
             keys += [f"{name}.{part}" for part in list_kinds(kinds[name])]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from functools import cached_property
@@ -50,18 +50,18 @@ class Composer:
     """Compose settings with the files of a project, of cuprof and of the folders that options name.
 
     Args:
-        project: whose conf/ hides cuprof's own.
         typed: settings, `key=value`.
         options: as `cuprof.cli.hydra_arguments.read_arguments` returns them.
 
     Attributes:
         settings: those typed, with experiments that stand for several replaced by these.
-        overrides, axes, has_lists: the settings, as `read_settings` returns them.
+        axes: as `read_settings` returns them.
     """
 
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
         self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.folders("conf")]
+        self._main = str(self.options.get("config_name", "config"))
         self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
         self.overrides, self.axes, self.has_lists = read_settings(self.settings)
 
@@ -109,8 +109,11 @@ class Composer:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
             path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))
-        _store_installed("search", "none", set(list_plugins(GROUP)) - {*STRATEGIES})
-        _store_installed("launch", "local", list_plugins("cuprof.launchers"))
+        installed = {"search": ("none", {*list_plugins(GROUP)} - {*STRATEGIES})}
+        installed["launch"] = ("local", {*list_plugins("cuprof.launchers")})
+        for group, (default, names) in installed.items():  # what other packages bring is chosen without a file
+            for name in names:
+                ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
         return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
 
     @contextmanager
@@ -126,26 +129,18 @@ class Composer:
 
     def show(self) -> str:
         """Return what --cfg or --info shows, without passwords."""
-        if "cfg" in self.options:
-            return self._show_config()
-        shown = StringIO()
-        with self.explaining(), redirect_stdout(shown):
-            self.hydra.show_info(self.options["info"], self._main, self.overrides)
-        return hide_folded_passwords(shown.getvalue())
-
-    @property
-    def _main(self) -> str:
-        return str(self.options.get("config_name", "config"))
-
-    def _show_config(self) -> str:
-        """Return the composed configuration, or a part of it, as YAML."""
+        if "info" in self.options:
+            shown = StringIO()
+            with self.explaining(), redirect_stdout(shown):
+                self.hydra.show_info(self.options["info"], self._main, self.overrides)
+            return hide_folded_passwords(shown.getvalue())
         package = self.options.get("package", "").removeprefix("_global_")
         with self.explaining():
             config = self.compose()
             if self.options["cfg"] != "hydra":
                 self.set_axes(config)
-            shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
-            part = OmegaConf.select(shown, package) if package else shown
+            whole = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
+            part = OmegaConf.select(whole, package) if package else whole
         if part is None:
             raise ConfigError(f"package {package!r} not found in config")
         if not OmegaConf.is_config(part):
@@ -154,18 +149,8 @@ class Composer:
         return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
 
 
-def _store_installed(group: str, default: str, names: Iterable[str]) -> None:
-    """Let a group choose what other packages bring by its name, without a file."""
-    for name in names:
-        ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
-
-
 def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
-    """Return the error to show in place of one raised while settings are composed; None for any other error.
-
-    Args:
-        folders: folders of configuration, to find the file that cannot be decoded.
-    """
+    """Return the error to show in place of one raised while settings are composed; None for any other error."""
     if isinstance(error, CuprofError):
         return error
     said = " ".join(str(error).split()) or type(error).__name__

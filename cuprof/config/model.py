@@ -27,7 +27,6 @@ MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
 """Share of all configurations that a search tries by default."""
 
-
 Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
 Samples = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -185,7 +184,6 @@ class NcuConfig(Settings):
         metrics: explicit metric names, regular expressions as ncu understands them.
         extra_metrics: metrics added on the command line by `+ncu.metrics=[…]`.
         set: one of ncu's own section sets ("basic", "full"), or empty.
-        sections: ncu section identifiers.
         cache_control: "all" empties the caches before each pass (cold counters), "none" leaves them (hot).
         clock_control: "none" leaves the clocks alone, "base" locks them to base while profiling.
         replay: "kernel" repeats each launch for the passes it needs, "application" the whole process; "auto" takes the
@@ -304,12 +302,9 @@ class LaunchConfig(Settings):
 
     Attributes:
         name: "local" is this process; slurm, ray, joblib, or a launcher of an installed package.
-        jobs: how many.
         gpus: GPUs that a job takes.
-        partition: of Slurm.
         time: the most time that a job may take, as Slurm reads it (minutes, or hours:minutes:seconds).
         address: of a Ray cluster; empty takes RAY_ADDRESS, or the cluster of this host.
-        options: the launcher's own options.
         job: name of this job, which launchers give it.
         since: when the job's launcher began, in seconds since the epoch; 0 for a job that no launcher started.
     """
@@ -338,7 +333,6 @@ class SweepConfig(Settings):
 
     Attributes:
         experiment: the name that `experiment=` chose.
-        family: the family's name.
         baseline: the variant that others are compared with; empty takes the family's own.
         variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" excludes.
         problem: problem axis → values; axes left out take the family's default.
@@ -350,7 +344,6 @@ class SweepConfig(Settings):
         retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
         exit: what the exit code of a sweep says: how the "trials" went, or "done": 0 once nothing is left to measure.
         dry_run: list the trials and what is stored; run nothing.
-        output: how the results are printed.
         command_line: what was typed, for the record.
         composed: the whole configuration as plain data, for the record.
         purpose: what the sweep is stored as; if empty, it follows from what is measured.

@@ -192,7 +192,7 @@ def _split(text: str) -> tuple[str, str, str]:
 def _read_axis(text: str, key: str, value: str) -> list[Any]:
     from hydra.core.override_parser.types import Glob, IntervalSweep, QuotedString
 
-    override = _parse(f"{key}={value}", typed=text, lenient=True)
+    override = _parse(f"{key}={value}", axis=text)
     raw: Any = override._value
     if isinstance(raw, IntervalSweep):
         raise ConfigError(f"{text!r}: an axis takes single values; write range(start,stop,step) or a comma list")
@@ -214,8 +214,8 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
         yield from _flatten(value) if isinstance(value, list) else [value]
 
 
-def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
-    """Return a setting as Hydra reads it; `lenient` quotes what its grammar lacks, parentheses and !."""
+def _parse(text: str, axis: str = "") -> Override:
+    """Return a setting as Hydra reads it; in an axis, given as it was typed, quote what its grammar lacks: ( and !."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
@@ -225,14 +225,14 @@ def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
         return parser.parse_override(text)
     except HydraException as error:
         refused = error
-    if lenient:
+    if axis:
         elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
         words = (f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
         with suppress(HydraException):
             return parser.parse_override(f"{key}={','.join(words)}")
     if value.rstrip().endswith(","):
-        raise ConfigError(f"{typed or text!r} ends with a comma; leave it out, or go on without a space")
+        raise ConfigError(f"{axis or text!r} ends with a comma; leave it out, or go on without a space")
     # The parser quotes a piece of what it cannot read, which may be a part of a password.
     said = str(refused).strip().partition("\n")[0]
     cause = said if hide_passwords(value) == value else "no value of Hydra's grammar"
-    raise ConfigError(f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")
+    raise ConfigError(f"cannot read {axis or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")
