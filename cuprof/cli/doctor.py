@@ -16,7 +16,7 @@ from cuprof import __version__
 from cuprof.backends.cuda.presence import find_driver
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.diagnosis import GOOD, MISSING, OPTIONAL, WARNING, Diagnosis, Health, examine, examine_database
-from cuprof.cli.output import Line, Part, Table, emit, print_message
+from cuprof.cli.output import Line, Table, emit, print_message
 from cuprof.core.project import MARKER, Project, find_project
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ POLL_S = 0.5
 CLOCK_S = 2.0
 """Clocks that differ by less are level: NTP keeps them within milliseconds, and starting a job takes longer."""
 SHARE_FOLDER = "share the folder with the nodes; with Ray, launch.options.runtime_env.working_dir=. uploads it"
-
 
 PARSER = CommandParser(
     "doctor",
@@ -49,9 +48,9 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     project, url, found = find_project(), arguments.store, []
     if arguments.settings:
-        from cuprof.config.composer import Composer
+        from cuprof.config.composer import compose
 
-        config = Composer(project, arguments.settings).config()
+        config = compose(arguments.settings, project)
         url = url or config.store.url
         if arguments.node:
             print(json.dumps(describe_node(url or project.database_url)))
@@ -59,15 +58,12 @@ def main(argv: Sequence[str]) -> int:
         if config.launch.name != "local":
             found = list(examine_node(config, argv, project))
     found = [*examine(project, url), *found]
-    emit(found, arguments.json, _parts(found))
-    return int(any(each.health is MISSING for each in found))
-
-
-def _parts(found: Sequence[Diagnosis]) -> Iterator[Part]:
     rows = [(MARKS[each.health], each.what, each.detail) for each in found]
-    yield Table(("state", "what", "found"), rows, styles=[STYLES.get(each.health, "") for each in found])
-    if remedies := [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]:
-        yield from (Line(""), Line("what to do:", "bold"), *remedies)
+    styles = [STYLES.get(each.health, "") for each in found]
+    remedies = [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]
+    mending = [Line(""), Line("what to do:", "bold"), *remedies] if remedies else []
+    emit(found, arguments.json, [Table(("state", "what", "found"), rows, styles=styles), *mending])
+    return int(any(each.health is MISSING for each in found))
 
 
 def describe_node(url: str) -> dict[str, Any]:

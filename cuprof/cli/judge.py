@@ -18,7 +18,6 @@ from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
-    from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.court import Request
     from cuprof.judge.report import Candidate, Report
 
@@ -108,16 +107,11 @@ def main(argv: Sequence[str]) -> int:
         begin_probe()
     if any(Path(each).suffix == ".cu" for each in arguments.candidates):
         prestart(modules=("cupy",))  # the process that times the baseline
-    with ForkServer() as server:  # it imports what it needs beside this process
-        return _judge(server, arguments)
-
-
-def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.core.scratch import ScratchFolder
     from cuprof.judge.warden import Warden, start_ahead
 
     project = find_project()
-    with ScratchFolder() as workshop:
+    with ForkServer() as server, ScratchFolder() as workshop:  # the server imports what it needs beside this process
         origin = _find_origin(arguments.family, project.folders("kernels"), Path(workshop))
         # of a link to itself, `resolve` makes a traceback
         files = [Path(os.path.realpath(each)) for each in arguments.candidates]

@@ -35,14 +35,16 @@ TAIL = 15
 def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project, show: Show) -> int:
     """Start jobs that share the sweeps of these configurations, and wait for the sweeps' end; return the exit code.
 
-    Args:
-        show: shows the results of a sweep.
-
     Raises:
         UsageError: the jobs cannot be started as asked for.
     """
-    _check(configs)
     config = configs[0]
+    for each in configs:
+        what = "a search" if each.search.name else "device.cuda=each" if each.device.cuda == ("each",) else ""
+        if what and each.launch.jobs > 1:
+            raise UsageError(f"{what} is done by one process; leave launch.jobs out")
+        if each.ncu.enabled:
+            raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")
     name = secrets.token_hex(3)
     launch = Launch(name, len(configs), config.store.url or project.database_url)
     launcher = open_launcher(make_work(name, ["sweep", *argv], config, project))
@@ -77,7 +79,6 @@ class Launch:
     Args:
         name: begins the jobs' names.
         expected: how many sweeps.
-        url: of the database.
     """
 
     name: str
@@ -179,12 +180,3 @@ class Launch:
 def _reasons(jobs: Sequence[JobState]) -> str:
     reasons = dict.fromkeys(each.reason for each in jobs if each.reason not in ("", "None"))
     return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _check(configs: Sequence[SweepConfig]) -> None:
-    for config in configs:
-        what = "a search" if config.search.name else "device.cuda=each" if config.device.cuda == ("each",) else ""
-        if what and config.launch.jobs > 1:
-            raise UsageError(f"{what} is done by one process; leave launch.jobs out")
-        if config.ncu.enabled:
-            raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")

@@ -6,7 +6,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, TYPE_CHECKING, Self, TextIO
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, TextIO
 
 from cuprof.cli.labels import format_duration, format_time, mark_of
 from cuprof.cli.stream import styled
@@ -32,6 +33,7 @@ PACE_S = 3.0
 SHARED_S = 5.0
 """Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
+"""Gives seconds."""
 
 
 def make_observer(stream: TextIO | None = None) -> Progress:
@@ -46,13 +48,10 @@ def make_observer(stream: TextIO | None = None) -> Progress:
     return Progress(stream)
 
 
-class Progress(Observer):
+class Progress(Observer, AbstractContextManager["Progress"]):
     """Count trials (a search's once each) and estimate the time left.
 
     Write a line a finished trial, and one for all that were skipped together; a subclass shows both in another way.
-
-    Args:
-        clock: gives seconds.
     """
 
     def __init__(self, stream: IO[str], clock: Clock = time.monotonic) -> None:
@@ -65,9 +64,6 @@ class Progress(Observer):
         self.endings, self._skipped = Counter[str](), Counter[str]()
         self._shared, self._shared_at = (0, ""), -SHARED_S
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -79,7 +75,9 @@ class Progress(Observer):
         print(visible(text, keep=""), file=self._stream, flush=True)
 
     def _write(self, text: str, remark: str) -> None:
-        self.note(f"[{self.so_far}] {text}" + (f"  [{remark}]" if remark else ""))
+        """Write one line after the place among all, "7/40", or alone where the end is unknown."""
+        so_far = f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
+        self.note(f"[{so_far}] {text}" + (f"  [{remark}]" if remark else ""))
 
     def _begin(self) -> None:
         """Say how much there is to do."""
@@ -119,13 +117,9 @@ class Progress(Observer):
         else:
             self.done += 1
             self._known.add(outcome.identity)
-        if outcome.state is State.WRONG_RESULT and trial.expected == "wrong":
-            ending = "wrong as expected"
-        elif outcome.state in FAILED:
-            ending = "failed"
-        else:
-            ending = outcome.state.value if outcome.state in NOT_RUN else "measured"
-        self.endings[ending] += 1
+        is_expected = outcome.state is State.WRONG_RESULT and trial.expected == "wrong"
+        ending = "wrong as expected" if is_expected else "failed" if outcome.state in FAILED else "measured"
+        self.endings[outcome.state.value if outcome.state in NOT_RUN else ending] += 1
         self._tell(trial, outcome, "timed again" if is_again else self.left)
         self._show()
 
@@ -162,11 +156,6 @@ class Progress(Observer):
     def place(self) -> int:
         """Return how many trials are done, by this process or another."""
         return max(self.reused + self.done + self.elsewhere, self.everywhere)
-
-    @property
-    def so_far(self) -> str:
-        """Return the place among all, "7/40", or alone where the end is unknown."""
-        return f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
 
     @property
     def left(self) -> str:

@@ -42,7 +42,6 @@ NO_TABLE = (
     "only if it was compiled with -lineinfo; here are its instructions"
 )
 
-
 PARSER = CommandParser("source", DESCRIPTION, EXAMPLES, store=True, json=True)
 PARSER.add_argument("variant", metavar="VARIANT", help="a variant, or an imported profile's name")
 PARSER.add_argument("settings", metavar="SETTING", nargs="*", default=[], help="problem.AXIS=VALUE, tune.NAME=VALUE")
@@ -62,10 +61,14 @@ def main(argv: Sequence[str]) -> int:
     with reading(arguments.store) as connection:
         sources = find_sources(connection, arguments.variant, arguments.settings, of_all=arguments.html is not None)
     if arguments.html:
-        return _write_page(sources, arguments.kernel, arguments.folder, arguments.html)
-    source = _choose(sources, arguments.kernel)
-    if arguments.folder:
-        source = source.found_in(arguments.folder)
+        from cuprof.report.page import write_kernels
+
+        named = [arguments.kernel] if arguments.kernel else dict.fromkeys(each.kernel for each in sources)
+        chosen = [_choose(sources, name, arguments.folder) for name in named]  # the busiest launch of each
+        write_kernels(chosen, arguments.html)
+        print(f"report: {arguments.html.absolute()}")
+        return 0
+    source = _choose(sources, arguments.kernel, arguments.folder)
     if len(sources) > 1 and not arguments.json:
         others = dict.fromkeys(each.kernel for each in sources if each.kernel != source.kernel)
         more = f", of {', '.join(others)} as well (--kernel NAME)" if others else ""
@@ -74,23 +77,13 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _write_page(sources: Sequence[KernelSource], kernel: str, folder: Path | None, path: Path) -> int:
-    """Write a page with the busiest launch of each kernel, or of the named one."""
-    from cuprof.report.page import write_kernels
-
-    named = [kernel] if kernel else dict.fromkeys(each.kernel for each in sources)
-    chosen = [_choose(sources, name) for name in named]
-    write_kernels([each.found_in(folder) for each in chosen] if folder else chosen, path)
-    print(f"report: {path.absolute()}")
-    return 0
-
-
-def _choose(sources: Sequence[KernelSource], kernel: str) -> KernelSource:
-    """Return the launch with the most samples, of a kernel where one is named."""
+def _choose(sources: Sequence[KernelSource], kernel: str, folder: Path | None) -> KernelSource:
+    """Return the launch with the most samples, of a kernel where one is named, with the files found in a folder."""
     fitting = [each for each in sources if not kernel or each.kernel == kernel]
     if not fitting:
         raise UnknownNameError("kernel", kernel, {each.kernel for each in sources}, f"of {sources[0].name}")
-    return max(fitting, key=lambda each: each.stalled)
+    chosen = max(fitting, key=lambda each: each.stalled)
+    return chosen.found_in(folder) if folder else chosen
 
 
 def source_lines(source: KernelSource, *, with_sass: bool = False) -> Iterator[Line]:

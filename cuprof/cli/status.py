@@ -10,7 +10,7 @@ from cuprof.cli.labels import format_duration
 from cuprof.cli.output import Line, Part, Table, emit, print_message, show
 from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
-from cuprof.results.progress import Progress, StationRow, list_progress
+from cuprof.results.progress import Progress, list_progress
 from cuprof.results.queries import read
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
@@ -18,7 +18,6 @@ LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
-DOING = {"silent": "silent", "gone": "its process has ended"}
 EXAMPLES = """\
 examples:
   cuprof status
@@ -26,7 +25,6 @@ examples:
   cuprof status --log last_warp
   cuprof status --sweep 12 --json
   cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
-
 
 PARSER = CommandParser(
     "status",
@@ -82,7 +80,15 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     present = [station for station in sweep.stations if station.state != "left"]
     if present and sweep.state != "finished":
         taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
-        rows = [_station_row(station, taken) for station in present]
+        doings = {"silent": f"silent{taken}", "gone": f"its process has ended{taken}"}
+        rows = [
+            (
+                *(station.name, station.host, str(station.process_id), str(station.done)),
+                f"{format_duration(max(station.silent_s, 0.0))} ago",
+                doings.get(station.state) or station.doing or ("–" if station.done else "nothing yet"),
+            )
+            for station in present
+        ]
         styles = ["" if station.state == "working" else "dim" for station in present]
         numbers = ("pid", "done", "seen")
         yield Table(("station", "host", *numbers, "doing"), rows, numbers, styles)
@@ -92,15 +98,6 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(f"failed: {label}: {message}")
-
-
-def _station_row(station: StationRow, taken: str) -> tuple[str, ...]:
-    if station.state in DOING:
-        doing = DOING[station.state] + taken
-    else:
-        doing = station.doing or ("–" if station.done else "nothing yet")
-    seen = f"{format_duration(max(station.silent_s, 0.0))} ago"
-    return station.name, station.host, str(station.process_id), str(station.done), seen, doing
 
 
 def _print_log(url: str, variant: str) -> None:
