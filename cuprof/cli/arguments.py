@@ -21,9 +21,7 @@ Number = TypeVar("Number", int, float)
 class CommandParser(argparse.ArgumentParser):
     """Parse the words of one command; its description and its epilog, the examples, are kept line by line.
 
-    Args:
-        store: it takes `--store URL` of another database; without it `store` is the URL of the project's.
-        json: it takes `--json`.
+    With `store` it takes `--store URL` of another database, by default the project's; with `json` it takes `--json`.
     """
 
     def __init__(self, command: str, description: str, epilog: str, *, store: bool = False, json: bool = False) -> None:

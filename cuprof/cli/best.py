@@ -50,7 +50,6 @@ def pick(**problem):
     return CONFIGURATIONS[min(PROBLEMS, key=lambda each: distance(each[0]))[1]]
 '''
 
-
 PARSER = CommandParser(
     "best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES, store=True
 )
@@ -175,20 +174,13 @@ def _export(portfolio: Portfolio, form: str) -> str:
 
 
 def _to_json(portfolio: Portfolio) -> str:
-    chosen = [(pick, *portfolio.configurations[pick.number]) for pick in portfolio.picks]
-    problems = [
-        {
-            "problem": dict(pick.problem),
-            "variant": variant,
-            "tunables": dict(tunables),
-            "median_ns": pick.median_ns,
-            "samples": pick.samples,
-            "ratio": pick.ratio,
-        }
-        for pick, variant, tunables in chosen
-    ]
-    facts = {"family": portfolio.family, "device": portfolio.device, "within": portfolio.within}
-    return json.dumps({**facts, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
+    problems = []
+    for pick in portfolio.picks:
+        variant, tunables = portfolio.configurations[pick.number]
+        facts = {name: getattr(pick, name) for name in ("median_ns", "samples", "ratio")}
+        problems.append({"problem": dict(pick.problem), "variant": variant, "tunables": dict(tunables), **facts})
+    whole = {name: getattr(portfolio, name) for name in ("family", "device", "within")} | {"problems": problems}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _to_triton(configuration: tuple[str, Any]) -> str:

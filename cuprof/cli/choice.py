@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from cuprof.cli.output import print_message
-from cuprof.config.overrides import GROUPS
+from cuprof.config.overrides import GROUPS, key_of
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import Project, bundled, checkout
 from cuprof.core.text import quote_path
@@ -28,8 +28,8 @@ MEANT = {
 MOST_FILES = 5
 CALLS = re.compile(r"cuprof\.compare|tune_kernel")
 """What a file that can be swept calls."""
-_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
-"""Hydra's options that do not choose what runs; all others show something or name a configuration."""
+_PLACES = ("--store", "--config-dir", "-cd")
+"""Options with a value that do not choose what runs; others but --multirun show something or name a configuration."""
 
 
 def find_meant(word: str) -> str:
@@ -74,19 +74,19 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
     own = (folder for folder in project.folders("conf") if folder != bundled("conf"))
     if project.root == checkout() or any((folder / "config.yaml").is_file() for folder in own):
         return True
-    before = ["", *argv]
-    words = [word for word, option in zip(argv, before, strict=False) if option not in ("--store", *_FOLDER)]
-    options = {word.partition("=")[0] for word in words if word.startswith("-")}
-    keys = {word.lstrip("+~").partition("=")[0] for word in words if "=" in word}
-    named = [word for word in words if "=" not in word and not word.startswith("-")]
-    return bool(named or keys & {"experiment", "family"} or options - {"--store", *_FOLDER, *_JOBS})
+    words = [word for word, option in zip(argv, ["", *argv], strict=False) if option not in _PLACES]
+    return any(
+        word.partition("=")[0] not in (*_PLACES, "--multirun", "-m")
+        if word.startswith("-")
+        else "=" not in word or key_of(word) in ("experiment", "family")
+        for word in words
+    )
 
 
 def tell_choice(command: str, project: Project, families: Sequence[str] = ()) -> int:
     """Say on the standard error what a command could take here, and return the exit code of bad input.
 
-    Args:
-        families: what it takes in place of experiments and the project's own families.
+    Where it takes families, these stand in place of experiments and the project's own families.
     """
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
     own = [folder for folder in project.folders("kernels") if folder.is_relative_to(project.root)]

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cuprof.comparison.sides import Side
     from cuprof.statistics.noise import SweepNoise
 
-FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
@@ -67,7 +66,6 @@ examples:
   cuprof compare git:4f1c2aa git:9be01d7 --measure hot
   cuprof compare before.json after.json"""
 
-
 PARSER = CommandParser("compare", DESCRIPTION, MEANING, store=True)
 PARSER.add_argument("base", metavar="BASE", help="the side before")
 PARSER.add_argument("new", metavar="NEW", help="the side after")
@@ -87,7 +85,9 @@ PARSER.add_argument("--sample-more", action="store_true", help="time undecided v
 PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep in which to find two variants")
 PARSER.add_argument("--all", action="store_true", help="list every row, however many are the same or undecided")
 formats = PARSER.add_mutually_exclusive_group()
-formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
+formats.add_argument(
+    "--format", choices=("table", "json", "markdown"), default="table", help="how it is written (default: table)"
+)
 formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
 formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
 
@@ -335,10 +335,6 @@ def ratio_text(value: float) -> str:
 
 
 def interval_text(judged: Any) -> str:
-    """Return a ratio's interval, marked where it is so wide that the ratio says little.
-
-    Args:
-        judged: a row of a comparison, or a judgement: what has a ratio and its bounds.
-    """
+    """Return the interval of what has a ratio and its bounds, marked where it is so wide that the ratio says little."""
     mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
     return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"

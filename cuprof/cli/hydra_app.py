@@ -38,9 +38,7 @@ class HydraCommand:
     """A command that works on the configuration that its words compose.
 
     Args:
-        name: what the user types after `cuprof`.
         task: the command's work on a configuration; it returns the exit code.
-        description, examples: of the help, printed instead if the words ask for it.
         show: shows the results of a sweep; of a command whose work jobs of a launcher do where the settings choose one.
         ahead: modules of the task, to be imported while the configuration is composed.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
@@ -55,10 +53,9 @@ class HydraCommand:
     is_measuring: bool = False
 
     def __call__(self, argv: Sequence[str]) -> int:
-        """Compose the configuration and give it to the task, once or as several jobs; return the largest exit code.
+        """Compose the configuration of settings and Hydra's options, and give it to the task, once or as several jobs.
 
-        Args:
-            argv: options of Hydra's and `key=value` settings, in any order.
+        Return the largest exit code.
 
         Raises:
             CuprofError: the configuration does not compose (nothing has run), or the only job failed.

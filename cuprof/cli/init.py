@@ -17,7 +17,6 @@ RENAMED = {"gitignore": ".gitignore"}
 
 EMPTY_FOLDERS = ("db", "experiments", "reports")
 
-
 PARSER = CommandParser(
     "init",
     "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
@@ -32,9 +31,7 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.folder:  # a variable that is not set; Path("") would be the current folder
         raise UsageError("the name is empty; write . for the current folder")
     folder = Path(arguments.folder)
-    written = make_project(folder)
-    print(f"made {len(written)} files in {folder}")
-    print("next:")
+    print(f"made {len(make_project(folder))} files in {folder}\nnext:")
     if folder.resolve() != Path.cwd():
         print(f"  cd {quote_path(str(folder))}")
     print("  cuprof sweep experiment=scale")

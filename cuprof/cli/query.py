@@ -37,7 +37,6 @@ examples:
   cuprof query before_after --format csv --output before_after.csv
   cuprof query trials --format json | jq '.[0]'"""
 
-
 PARSER = CommandParser(
     "query",
     "Read the database, never change it: SQL, a view (trials, timings, best, …) or a named query.\n"

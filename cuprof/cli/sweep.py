@@ -115,8 +115,8 @@ def task(config: SweepConfig, project: Project) -> int:
         try:
             try_writing(folder)  # before anything is measured
         except OSError as error:
-            what_to_do = "set another report.path, or report=none"
-            raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
+            said = f"the page's folder {folder} cannot be written: {error.strerror}"
+            raise UsageError(f"{said}; set another report.path, or report=none") from None
     from cuprof.cli.progress import make_observer
     from cuprof.engine.running import run_sweep
 
@@ -207,12 +207,7 @@ def write_page(
     number: int | None = None,
     study: Study | None = None,
 ) -> Path:
-    """Write the page of a sweep, unless it is up to date; return its path.
-
-    Args:
-        name, number: the experiment and the sweep's number, as `page_name` takes them.
-        study: the sweep's, where it has been loaded.
-    """
+    """Write the page of a sweep, unless it is up to date; return its path. `page_name` takes `name` and `number`."""
     from cuprof.report.freshness import digest, is_current, page_name
     from cuprof.report.load import load_study
     from cuprof.report.page import write
