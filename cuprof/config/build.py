@@ -31,24 +31,20 @@ def build_config(
         UnknownNameError: a key that no setting has.
     """
     kinds = list_kinds(SweepConfig)
-    values: dict[str, Any] = {"family": ""}
-    for key, value in composed.items():
-        if key == "experiment" and isinstance(value, Mapping):  # where Hydra puts a file of experiment/ by default
-            raise ConfigError(lacks_package(experiment))
-        if key not in kinds or key in _RECORDED:
-            raise UnknownNameError("setting", str(key), list_settings())
-        if dataclasses.is_dataclass(kinds[key]):
-            value = _section(key, kinds[key], value)
-        values[key] = _axes(key, value) if key in ("problem", "tune") else value
-    problem = dict(values.get("problem", {}))
+    if isinstance(composed.get("experiment"), Mapping):  # where Hydra puts a file of experiment/ by default
+        raise ConfigError(lacks_package(experiment))
+    if odd := next((key for key in composed if key not in kinds or key in _RECORDED), ""):
+        raise UnknownNameError("setting", str(odd), list_settings())
+    values = {key: _section(key, kinds[key], value) for key, value in composed.items()}
+    problem, tune = (_axes(name, values.get(name, {})) for name in ("problem", "tune"))
     presets = tuple(map(str, problem.pop("preset", ())))
     if "problem.preset" not in given and any(key.startswith("problem.") for key in given):
         presets = ()
     return SweepConfig(
-        **{**values, "problem": problem},
+        **{"family": "", **values, "problem": problem, "tune": tune},
         experiment=experiment,
         presets=presets,
-        optional=frozenset(name for name in values.get("tune", {}) if f"tune.{name}" not in given),
+        optional=frozenset(name for name in tune if f"tune.{name}" not in given),
         command_line=command_line,
         composed=dict(composed),
     )
@@ -70,7 +66,11 @@ def lacks_package(experiment: str) -> str:
     return f"experiment/{experiment}.yaml lacks its first line '# @package _global_'"
 
 
-def _section(name: str, section: Any, values: Any) -> Any:
+def _section(name: str, kind: Any, values: Any) -> Any:
+    """Return a group of settings with its parts checked; the value of a setting by itself as it is."""
+    if not dataclasses.is_dataclass(kind):
+        return values
+    section: Any = kind
     known = list_kinds(section)
     if not isinstance(values, Mapping):
         raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.{next(iter(known))}=…")

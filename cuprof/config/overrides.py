@@ -111,17 +111,14 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]], bool]:
-    """Return what Hydra composes, as it was typed; axis key ("problem.n", "variants") → its values; and has_lists.
-
-    A list on a setting that is no axis (`variants`, `problem.*`, `tune.*`) makes several jobs.
+def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return what Hydra composes, as it was typed; and axis key ("problem.n", "variants") → its values.
 
     Raises:
         ConfigError: a setting that cannot be read, or an axis given as an interval, a mapping or nothing.
     """
     overrides: list[str] = []
     axes: dict[str, list[Any]] = {}
-    has_lists = False
     for text in typed:
         prefix, key, value = _split("tune.all=all" if text == "tune=all" else text)
         if (prefix, key) == ("+", "ncu.metrics"):
@@ -129,22 +126,17 @@ def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]
         elif prefix != "~" and _AXIS.fullmatch(key):
             axes[key] = _read_axis(text, key, value)
         else:
-            override = _parse(text)
+            value_read = _parse(text)._value
             if not prefix and key.startswith("launch.options."):
                 text = f"++{text}"  # a launcher's own options have no file that names them
-            if key in GROUPS and isinstance(override._value, bool | int | float):  # as a name, which is looked up
+            if key in GROUPS and isinstance(value_read, bool | int | float):  # as a name, which is looked up
                 text = f"{key}='{value}'"
             overrides.append(text)
-            has_lists |= override.is_sweep_override() and not override.is_hydra_override()
-    return overrides, axes, has_lists
+    return overrides, axes
 
 
 def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
-    """Return the overrides of each job: the product of all lists.
-
-    Args:
-        overrides: those of the configuration itself, not Hydra's own.
-        loader: Hydra's; it knows what `measure=glob(*)` chooses.
+    """Return the overrides of each job: the product of all lists; Hydra's loader knows what `measure=glob(*)` chooses.
 
     Raises:
         ConfigError: an interval, which has no single values.
@@ -155,7 +147,11 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     read = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     if odd := next((each for each in read if each.is_sweep_override() and not each.is_discrete_sweep()), None):
         raise ConfigError(f"{odd.input_line!r} is an interval; write range(start,stop,step) or a comma list")
-    return BasicSweeper.split_arguments(read, max_batch_size=None)[0]
+    own = [str(each.input_line) for each in read if each.is_hydra_override()]
+    others = [each for each in read if not each.is_hydra_override()]
+    if not any(each.is_sweep_override() for each in others):
+        return [[*overrides]]
+    return [[*own, *job] for job in BasicSweeper.split_arguments(others, max_batch_size=None)[0]]
 
 
 def key_of(setting: str) -> str:
