@@ -152,7 +152,14 @@ def _export(portfolio: Portfolio, form: str) -> str:
         UsageError: a tunable has a name that is no parameter's in Triton.
     """
     if form == "json":
-        return _to_json(portfolio)
+        whole = {name: getattr(portfolio, name) for name in ("family", "device", "within")} | {"problems": []}
+        for pick in portfolio.picks:
+            variant, tunables = portfolio.configurations[pick.number]
+            facts = {name: getattr(pick, name) for name in ("median_ns", "samples", "ratio")}
+            whole["problems"].append(
+                {"problem": dict(pick.problem), "variant": variant, "tunables": dict(tunables), **facts}
+            )
+        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     if form == "header":
         from cuprof.report.portfolio import to_header
 
@@ -171,16 +178,6 @@ def _export(portfolio: Portfolio, form: str) -> str:
         f"CONFIGURATIONS = {configurations}\nPROBLEMS = {problems}\n"
         f'"""Problem, and the number of its configuration."""\n{rest}'
     )
-
-
-def _to_json(portfolio: Portfolio) -> str:
-    problems = []
-    for pick in portfolio.picks:
-        variant, tunables = portfolio.configurations[pick.number]
-        facts = {name: getattr(pick, name) for name in ("median_ns", "samples", "ratio")}
-        problems.append({"problem": dict(pick.problem), "variant": variant, "tunables": dict(tunables), **facts})
-    whole = {name: getattr(portfolio, name) for name in ("family", "device", "within")} | {"problems": problems}
-    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
 def _to_triton(configuration: tuple[str, Any]) -> str:

@@ -140,7 +140,12 @@ class Progress(Observer, AbstractContextManager["Progress"]):
         """Write a summary of the sweep, in place of a live line."""
         self.close()
         self._tell_skipped()
-        self.note(self.summarize(sweep_id))
+        is_search = self.planned is None
+        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{self.endings['measured']} measured"]
+        others = {"stored before": self.reused, "by other processes": self.elsewhere}
+        others |= {what: self.endings[what] for what in ("wrong as expected", "failed", "impossible", "skipped")}
+        parts += [f"{number} {what}" for what, number in others.items() if number]
+        self.note(f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}")
 
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
@@ -169,15 +174,6 @@ class Progress(Observer, AbstractContextManager["Progress"]):
         if measured <= 0 or left <= 0 or paced_s < PACE_S:
             return ""
         return f"{format_duration(paced_s / (measured + at_work) * left)} left"
-
-    def summarize(self, sweep_id: int) -> str:
-        """Return one line about the whole sweep."""
-        is_search = self.planned is None
-        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{self.endings['measured']} measured"]
-        others = {"stored before": self.reused, "by other processes": self.elsewhere}
-        others |= {what: self.endings[what] for what in ("wrong as expected", "failed", "impossible", "skipped")}
-        parts += [f"{number} {what}" for what, number in others.items() if number]
-        return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 
 class LiveProgress(Progress):
@@ -231,18 +227,15 @@ class LiveProgress(Progress):
 
 
 def _line(trial: Trial, outcome: Outcome) -> str:
-    return f"{mark_of(outcome.state, trial.expected)[0]} {trial.label}: {_result(outcome)}"
-
-
-def _result(outcome: Outcome) -> str:
     """Return a message; or a time with half the width of its interval, or how many samples where they are few."""
-    if outcome.state is not State.OK:
-        return outcome.message or outcome.state.value
+    name = f"{mark_of(outcome.state, trial.expected)[0]} {trial.label}"
     timed = next(filter(None, map(outcome.find_timing, (Measure.COLD, Measure.HOT, Measure.TOTAL))), None)
+    if outcome.state is not State.OK:
+        return f"{name}: {outcome.message or outcome.state.value}"
     if timed is None:
-        return "ok"
+        return f"{name}: ok"
     found = timed.summary
     half = (found.high_ns - found.low_ns) / 2 / found.median_ns if found.median_ns else 0.0
     few = is_mere_range(found.count, found.confidence)
     sureness = f"({count(found.count, 'sample')})" if few else f"±{half:.1%}"
-    return f"{format_time(found.median_ns)} {sureness} {timed.measure}"
+    return f"{name}: {format_time(found.median_ns)} {sureness} {timed.measure}"

@@ -20,8 +20,6 @@ from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
 from cuprof.results.rows import Rows
 
 TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
-FORMATS = ("table", "csv", "json", "parquet")
-
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
 """Columns of a view that only programs read."""
 LONG = 40
@@ -45,7 +43,8 @@ PARSER = CommandParser(
     store=True,
 )
 PARSER.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
-PARSER.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
+_formats, _help = ("table", "csv", "json", "parquet"), "how the rows are written (default: table)"
+PARSER.add_argument("--format", choices=_formats, default="table", help=_help)
 PARSER.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
 PARSER.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
 PARSER.add_argument(
