@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,12 +17,10 @@ from cuprof.core.errors import StoreError, UnreachableStoreError, UsageError
 from cuprof.core.project import Project
 from cuprof.core.text import count
 from cuprof.engine.launchers.launcher import NUMBER, JobState, Launcher, Work, open_launcher
-from cuprof.engine.running import SweepResult
 from cuprof.results.progress import Progress as SweepProgress
 from cuprof.results.progress import find_exit_code, list_launched, list_progress
 from cuprof.store.store import wait_for
 
-Show = Callable[[SweepConfig, Project, SweepResult], None]
 POLL_S = 1.0
 LOOK_SHARE = 0.05
 """The most of the time that looking into the database may take: that of a million trials takes seconds to count."""
@@ -32,7 +30,7 @@ TAIL = 15
 """Lines of a job's output that are shown where no job has begun a sweep."""
 
 
-def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project, show: Show) -> int:
+def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:
     """Start jobs that share the sweeps of these configurations, and wait for the sweeps' end; return the exit code.
 
     Raises:
@@ -58,8 +56,10 @@ def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: P
             jobs = launch.wait(launcher, observer)
     finally:
         launcher.stop()
+    from cuprof.cli.results import show_results
+
     for sweep in launch.sweeps:
-        show(config, project, SweepResult(sweep.sweep_id, (), url=launch.url))
+        show_results(config, project, launch.url, sweep.sweep_id)
     return launch.conclude(jobs, launcher, config.exit)
 
 

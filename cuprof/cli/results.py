@@ -1,4 +1,4 @@
-"""The end of a sweep: a table a problem, the failures, and the best; or the same as JSON."""
+"""The end of a sweep: its page, and a table a problem, the failures, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -8,16 +8,25 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cuprof.cli.choice import list_choices
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
+from cuprof.core.project import Project
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.core.text import count, summarize
+from cuprof.report.load import load_study
 from cuprof.report.study import Pair, Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
+from cuprof.results.sweeps import SweepRow, get_sweep, is_newest
+from cuprof.store import Store
+from cuprof.store.store import wait_for
+
+if TYPE_CHECKING:
+    from cuprof.config.model import SweepConfig
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -37,6 +46,54 @@ MOST_SPAN = 1000
 """An interval whose ends are further apart than this factor says nothing about how fast a variant is."""
 SIZE = re.compile(r"(?<!exit code )(?<!ended with )(?<!by signal )\b\d[\d.e+-]*")
 """A number in which the messages of one reason may differ; an exit code or a signal is a reason of its own."""
+
+
+def show_results(config: SweepConfig, project: Project, url: str, sweep_id: int) -> None:
+    """Write the page of a sweep, then print its results and the page's path.
+
+    Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
+    the others' pages have their numbers besides; jobs of one sweep write one page.
+    """
+
+    def read() -> tuple[Study, int | None]:
+        with Store.open(url, create=False, read_only=True) as store:
+            with store.snapshot() as connection:
+                sweep = get_sweep(connection, "", sweep_id)
+                number = None if is_newest(connection, sweep) else sweep.id
+            return load_study(store, sweep_id=sweep.id, folders=project.folders("experiments")), number
+
+    study, number = wait_for(read)
+    page = None
+    try:
+        if config.report.enabled:
+            with Store.open(url, create=False, read_only=True) as store:
+                page = write_page(store, study.sweep, config, project, number=number, study=study)
+    finally:  # the results are shown, whatever becomes of the page
+        print_results(study, config.output, page)
+
+
+def write_page(
+    store: Store,
+    sweep: SweepRow,
+    config: SweepConfig,
+    project: Project,
+    name: str = "",
+    number: int | None = None,
+    study: Study | None = None,
+) -> Path:
+    """Write the page of a sweep, unless it is up to date; return its path. `page_name` takes `name` and `number`."""
+    from cuprof.report.freshness import digest, is_current, page_name
+    from cuprof.report.page import write
+
+    folders, reports = project.folders("experiments"), project.folders("reports")
+    file, folder = page_name(sweep, name, number), config.report.folder(project)
+    if not sweep.experiment and sweep.family in list_choices(project, "experiment"):
+        file = f"family-{file}"  # it does not take the place of the study of its name
+    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
+    if not is_current(path, made_of):
+        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
+        write(study, folder, name=file, folders=reports, made_of=made_of)
+    return path
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:

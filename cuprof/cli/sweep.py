@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from cuprof.cli.choice import is_chosen, list_choices
+from cuprof.cli.choice import is_chosen
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
@@ -16,10 +16,6 @@ from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config.model import SweepConfig
-    from cuprof.engine.running import SweepResult
-    from cuprof.report.study import Study
-    from cuprof.results.sweeps import SweepRow
-    from cuprof.store import Store
 
 RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
@@ -136,43 +132,17 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        show_results(config, project, result)
+        from cuprof.cli.results import show_results
+
+        show_results(config, project, result.url, result.sweep_id)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     return code
 
 
-def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
-    """Write the page of a sweep, then print its results and the page's path.
-
-    Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
-    the others' pages have their numbers besides; jobs of one sweep write one page.
-    """
-    from cuprof.cli.results import print_results
-    from cuprof.report.load import load_study
-    from cuprof.results.sweeps import get_sweep, is_newest
-    from cuprof.store import Store
-    from cuprof.store.store import wait_for
-
-    def read() -> tuple[Study, int | None]:
-        with Store.open(result.url, create=False, read_only=True) as store:
-            with store.snapshot() as connection:
-                sweep = get_sweep(connection, "", result.sweep_id)
-                number = None if is_newest(connection, sweep) else sweep.id
-            return load_study(store, sweep_id=sweep.id, folders=project.folders("experiments")), number
-
-    study, number = wait_for(read)
-    page = None
-    try:
-        if config.report.enabled:
-            with Store.open(result.url, create=False, read_only=True) as store:
-                page = write_page(store, study.sweep, config, project, number=number, study=study)
-    finally:  # the results are shown, whatever becomes of the page
-        print_results(study, config.output, page)
-
-
 def report(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
+    from cuprof.cli.results import write_page
     from cuprof.families.origin import is_path
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
@@ -198,30 +168,5 @@ def report(config: SweepConfig, project: Project) -> int:
     return 0
 
 
-def write_page(
-    store: Store,
-    sweep: SweepRow,
-    config: SweepConfig,
-    project: Project,
-    name: str = "",
-    number: int | None = None,
-    study: Study | None = None,
-) -> Path:
-    """Write the page of a sweep, unless it is up to date; return its path. `page_name` takes `name` and `number`."""
-    from cuprof.report.freshness import digest, is_current, page_name
-    from cuprof.report.load import load_study
-    from cuprof.report.page import write
-
-    folders, reports = project.folders("experiments"), project.folders("reports")
-    file, folder = page_name(sweep, name, number), config.report.folder(project)
-    if not sweep.experiment and sweep.family in list_choices(project, "experiment"):
-        file = f"family-{file}"  # it does not take the place of the study of its name
-    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
-    if not is_current(path, made_of):
-        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
-        write(study, folder, name=file, folders=reports, made_of=made_of)
-    return path
-
-
-main = HydraCommand("sweep", task, HELP, EXAMPLES, show_results, RUNNING, is_measuring=True)
+main = HydraCommand("sweep", task, HELP, EXAMPLES, RUNNING, is_measuring=True)
 main_report = HydraCommand("report", report, REPORT_HELP, REPORT_EXAMPLES)

@@ -51,7 +51,7 @@ class Composer:
 
     Args:
         typed: settings, `key=value`.
-        options: as `cuprof.cli.hydra_arguments.read_arguments` returns them.
+        options: as `cuprof.cli.hydra_app.read_arguments` returns them.
 
     Attributes:
         settings: those typed, with experiments that stand for several replaced by these.
