@@ -9,7 +9,6 @@ from typing import Any
 from cuprof.config.model import SweepConfig
 from cuprof.config.setting import list_kinds
 from cuprof.core.errors import ConfigError, UnknownNameError
-from cuprof.core.point import Coordinate
 
 _RECORDED = ("experiment", "presets", "optional", "command_line", "composed", "purpose")
 """Fields of SweepConfig that no key of the same name sets."""
@@ -22,9 +21,7 @@ def build_config(
 
     Args:
         composed: plain data, interpolations resolved.
-        experiment: the chosen experiment's name.
         given: axis keys typed on the command line. A problem axis typed there replaces the presets.
-        command_line: kept for the record.
 
     Raises:
         ConfigError: a value of the wrong type or out of range, or an experiment's file without its package line.
@@ -35,8 +32,8 @@ def build_config(
         raise ConfigError(lacks_package(experiment))
     if odd := next((key for key in composed if key not in kinds or key in _RECORDED), ""):
         raise UnknownNameError("setting", str(odd), list_settings())
-    values = {key: _section(key, kinds[key], value) for key, value in composed.items()}
-    problem, tune = (_axes(name, values.get(name, {})) for name in ("problem", "tune"))
+    values = {key: _read(key, kinds[key], value) for key, value in composed.items()}
+    problem, tune = (dict(values.get(name, {})) for name in ("problem", "tune"))
     presets = tuple(map(str, problem.pop("preset", ())))
     if "problem.preset" not in given and any(key.startswith("problem.") for key in given):
         presets = ()
@@ -66,23 +63,17 @@ def lacks_package(experiment: str) -> str:
     return f"experiment/{experiment}.yaml lacks its first line '# @package _global_'"
 
 
-def _section(name: str, kind: Any, values: Any) -> Any:
-    """Return a group of settings with its parts checked; the value of a setting by itself as it is."""
-    if not dataclasses.is_dataclass(kind):
+def _read(name: str, kind: Any, values: Any) -> Any:
+    """Return a group of settings, or axis → values, with every part checked; a setting by itself as it is."""
+    is_group = dataclasses.is_dataclass(kind)
+    if not is_group and name not in ("problem", "tune"):
         return values
-    section: Any = kind
-    known = list_kinds(section)
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.{next(iter(known))}=…")
-    for key in values:
-        if key not in known:
-            raise UnknownNameError("setting", f"{name}.{key}", [f"{name}.{each}" for each in known])
-    return section(**values)
-
-
-def _axes(name: str, values: Any) -> dict[str, tuple[Coordinate, ...]]:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; it must map names to values, such as {name}.NAME=VALUE")
+        raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.NAME=VALUE")
+    if is_group:
+        if odd := next((key for key in values if key not in list_kinds(kind)), ""):
+            raise UnknownNameError("setting", f"{name}.{odd}", [f"{name}.{each}" for each in list_kinds(kind)])
+        return kind(**values)
     found = {str(key): tuple(value) if isinstance(value, list) else (value,) for key, value in values.items()}
     for key, given in found.items():
         if not given or not all(isinstance(value, str | int | float) for value in given):

@@ -40,8 +40,7 @@ class MeasureConfig(Settings):
         modes: what to measure: "cold" and "hot" kernel time, "total" time with host-device transfers.
         target: half-width of the interval of the median, relative to the median, at which sampling stops.
         confidence: level of that interval.
-        min_samples: never fewer samples than this, whatever the interval or the time says.
-        max_samples: never more samples than this.
+        min_samples, max_samples: bounds of their number, whatever the interval or the time says.
         max_seconds: time bound for one measure of one trial; at least `min_samples` are taken all the same.
         patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row records it.
         warmup: untimed executions before the first sample.
@@ -52,8 +51,7 @@ class MeasureConfig(Settings):
         blocking: hold the stream back until a sample's work is enqueued, so that launch gaps are not measured.
         host_memory: memory on the host side of the transfers in total time.
         graph: replay the launches as one CUDA graph.
-        energy: measure joules a launch and mean watts as well.
-        energy_seconds: how long to repeat executions to measure their energy.
+        energy: measure joules a launch and mean watts as well, of executions repeated for `energy_seconds`.
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
         settle_seconds: work before the first sample, so that the clocks rise.
         clock_tolerance: leave out samples with an SM clock further below the sweep's median than this fraction.
@@ -344,8 +342,7 @@ class SweepConfig(Settings):
         retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
         exit: what the exit code of a sweep says: how the "trials" went, or "done": 0 once nothing is left to measure.
         dry_run: list the trials and what is stored; run nothing.
-        command_line: what was typed, for the record.
-        composed: the whole configuration as plain data, for the record.
+        command_line, composed: what was typed, and the whole configuration as plain data, for the record.
         purpose: what the sweep is stored as; if empty, it follows from what is measured.
     """
 

@@ -42,9 +42,7 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
     in stored sweeps, for its value.
 
     Args:
-        key: the setting's name, for messages.
         kind: its type: bool, int, float, str, an enum, Literal, Annotated with bounds, a tuple of such, or one or None.
-        value: plain data.
 
     Raises:
         ConfigError: a value of the wrong type or out of range.
