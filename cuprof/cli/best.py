@@ -19,7 +19,6 @@ from cuprof.results.export import write_file
 if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio
 
-FORMS = ("json", "header", "triton", "python")
 EXAMPLES = """\
 examples:
   cuprof best reduction
@@ -35,25 +34,13 @@ examples:
 
 LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Tunables that Triton takes beside a kernel's own; see triton.Config."""
-PICK = '''\
-
-
-def pick(**problem):
-    """Return (variant, tunables) of the nearest problem that was measured, by the logarithms of its numbers."""
-
-    def distance(known):
-        parts = ((problem[name], value) for name, value in known.items())
-        return sum(
-            abs(math.log((a + 1) / (b + 1))) if isinstance(b, (int, float)) else 1e6 * (a != b) for a, b in parts
-        )
-
-    return CONFIGURATIONS[min(PROBLEMS, key=lambda each: distance(each[0]))[1]]
-'''
 
 PARSER = CommandParser(
     "best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES, store=True
 )
-PARSER.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
+PARSER.add_argument(
+    "--export", choices=("json", "header", "triton", "python"), default="", help="the form to write them in"
+)
 PARSER.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
 PORTFOLIO = CommandParser(
     "portfolio",
@@ -160,24 +147,21 @@ def _export(portfolio: Portfolio, form: str) -> str:
                 {"problem": dict(pick.problem), "variant": variant, "tunables": dict(tunables), **facts}
             )
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
-    if form == "header":
-        from cuprof.report.portfolio import to_header
+    from cuprof.report.portfolio import to_header
+    from cuprof.report.templates import render_text
 
+    if form == "header":
         return to_header(portfolio, "best")
     best = f"within {100 * portfolio.within:g}% of the best" if portfolio.within else "the best"
     text = f"{portfolio.family} on {portfolio.device}: {best} of each problem. Written by cuprof best."
     heading = visible(text, keep="").replace("\\", "/").replace('"', "'")
     if form == "triton":
-        imported, configurations, rest = "triton", f"[\n{''.join(map(_to_triton, portfolio.configurations))}]", ""
+        configurations = f"[\n{''.join(map(_to_triton, portfolio.configurations))}]"
     else:
-        plain = [(variant, dict(point)) for variant, point in portfolio.configurations]
-        imported, configurations, rest = "math", _literal(plain), PICK
+        configurations = _literal([(variant, dict(point)) for variant, point in portfolio.configurations])
     problems = _literal([(dict(pick.problem), pick.number) for pick in portfolio.picks])
-    return (
-        f'"""{heading}"""\n\nimport {imported}\n\n'
-        f"CONFIGURATIONS = {configurations}\nPROBLEMS = {problems}\n"
-        f'"""Problem, and the number of its configuration."""\n{rest}'
-    )
+    facts = {"heading": heading, "configurations": configurations, "problems": problems}
+    return render_text("configurations.txt", form=form, **facts)
 
 
 def _to_triton(configuration: tuple[str, Any]) -> str:
