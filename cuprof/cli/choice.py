@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -88,28 +88,23 @@ def tell_choice(command: str, project: Project, families: Sequence[str] = ()) ->
 
     Where it takes families, these stand in place of experiments and the project's own families.
     """
+    from cuprof.families.origin import list_families
+
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
     own = [folder for folder in project.folders("kernels") if folder.is_relative_to(project.root)]
     files = filter(Path.is_file, sorted(Path.cwd().glob("*.py")))
     scripts = (file for file in files if CALLS.search(file.read_text(encoding="utf-8", errors="replace")))
     found = [(quote_path(file.name), "a file here") for file in islice(scripts, MOST_FILES)]
-    found += [(name, "a family") for name in families] or _list_choices(project, own)
+    found += [(name, "a family") for name in families]
+    if not families:
+        ours = ((name, "a family of this project") for name in list_families(own))
+        found += ours if own else [("FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel")]
+        for name, file in list_choices(project, "experiment").items():
+            is_own = file.is_relative_to(project.root)
+            found.append((f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"))
     width = max(len(word) for word, _ in found)
     for word, what in found:
         print_message(f"  cuprof {command} {word:{width}}  {what}")
     if not own:
         print_message("  cuprof init DIR  makes a project of your own with an example")
     return ConfigError.exit_code
-
-
-def _list_choices(project: Project, own: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield what sweeps could run: the project's own families and studies, then cuprof's."""
-    from cuprof.families.origin import list_families
-
-    if own:
-        yield from ((name, "a family of this project") for name in list_families(own))
-    else:
-        yield "FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"
-    for name, file in list_choices(project, "experiment").items():
-        is_own = file.is_relative_to(project.root)
-        yield f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"

@@ -95,12 +95,9 @@ formats.add_argument("--markdown", dest="format", action="store_const", const="m
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken."""
     arguments = PARSER.parse_intermixed_args(argv)
-    experiment = ""
-    for setting in arguments.settings:
-        name, equals, experiment = setting.partition("=")
-        if name != "experiment" or not equals:
-            said = "is not a setting of this command; beside BASE and NEW there is experiment=NAME"
-            raise UsageError(f"{setting!r} {said}")
+    if odd := next((each for each in arguments.settings if not each.startswith("experiment=")), ""):
+        raise UsageError(f"{odd!r} is not a setting of this command; beside BASE and NEW there is experiment=NAME")
+    experiment = "".join(arguments.settings[-1:]).removeprefix("experiment=")
     from cuprof.cli.progress import make_observer
     from cuprof.comparison.compare import Options, compare
     from cuprof.comparison.sample_more import reason_against, sample_more
@@ -259,9 +256,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
         for row in each(found)
     ]
     numbers = (f"base {scale.unit}", f"new {scale.unit}", "new/base", "interval")
-    table = Table(
-        ("verdict", "trial", *varied.values(), *numbers), cells, numbers, found["verdict"].map(STYLES).tolist()
-    )
+    styles = found["verdict"].map(STYLES).tolist()
+    table = Table(("verdict", "trial", *varied.values(), *numbers), cells, numbers, styles)
     notes = []
     if any(row[-1].endswith(MARK) for row in cells):
         notes.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))

@@ -18,8 +18,6 @@ from cuprof.store.connection import same_place
 from cuprof.store.merge import Merged
 from cuprof.store.source import open_source
 
-SHOWN = ("sweep", "trial", "run", "profile")
-
 BACKUP = CommandParser(
     "backup",
     "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
@@ -73,7 +71,8 @@ def main_merge(argv: Sequence[str]) -> int:
             with open_source(url) as source:  # ahead of our own, which is not made for one that is refused
                 store = store or stack.enter_context(Store.open(arguments.store))
                 merged = merge_source(source, store, find_project().artifacts)
-            added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": merged.reports}
+            added = {f"{name}s": merged.added[name] for name in ("sweep", "trial", "run", "profile")}
+            added["reports"] = merged.reports
             rest = {"missing_reports": merged.missing, "refused": merged.refused, "notes": merged.notes}
             told.append({"database": source.place, **added, **rest})
             if not arguments.json:

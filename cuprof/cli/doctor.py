@@ -112,12 +112,9 @@ def examine_node(config: SweepConfig, settings: Sequence[str], project: Project)
 def compare_nodes(
     node: Mapping[str, Any], here: Mapping[str, Any], gpus: int, url: str, between: tuple[float, float]
 ) -> Iterator[Diagnosis]:
-    """Judge what `describe_node` found on a node by what it finds here.
+    """Judge what `describe_node` found on a node by what it finds here; a job asks for `gpus` and opens the `url`.
 
-    Args:
-        gpus: how many a job asks for.
-        url: of the database.
-        between: the times, by the clock here, between which the node looked at its own.
+    The node looked at its clock `between` two times by the clock here.
     """
     from cuprof.store.connection import database_file, parse_url
 

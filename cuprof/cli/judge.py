@@ -65,8 +65,6 @@ FOUND = {
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
-GIVEN = ("baseline", "like", "rounds", "noise", "as_root", "time_limit_s")
-"""Options that a request takes as they are."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
@@ -144,7 +142,10 @@ def _make_request(arguments: argparse.Namespace, project: Project, origin: AnyOr
         origin=origin,
         candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
         rule=Rule(arguments.effect, arguments.error_rate),
-        **{name: getattr(arguments, name) for name in GIVEN},
+        **{
+            each: getattr(arguments, each)
+            for each in ("baseline", "like", "rounds", "noise", "as_root", "time_limit_s")
+        },
         database=arguments.keep.absolute() if arguments.keep else None,
         counters=arguments.counters is not None,
     )

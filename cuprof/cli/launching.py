@@ -74,12 +74,7 @@ def make_work(name: str, words: Sequence[str], config: SweepConfig, project: Pro
 
 @dataclass
 class Launch:
-    """The sweeps that the jobs of one command take part in, as their database shows them.
-
-    Args:
-        name: begins the jobs' names.
-        expected: how many sweeps.
-    """
+    """The sweeps, `expected` many, that jobs whose names begin with `name` take part in, as the database shows them."""
 
     name: str
     expected: int
@@ -127,7 +122,7 @@ class Launch:
             said.append(f"{len(lost)} of {count(len(jobs), 'job')} {was} lost{_reasons(lost)}")
         if not self.is_complete:
             said.append(f"the jobs' output is in {files}; the same command goes on where they stopped")
-        if said != ["complete"]:
+        if lost or not self.is_complete:
             print_message("; ".join(said))
         if not self.is_complete or exit_says == "done":
             return int(not self.is_complete)

@@ -18,6 +18,7 @@ LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
+"""Finds the newest failure of a variant that has left a log: a compiler's output, or a traceback."""
 EXAMPLES = """\
 examples:
   cuprof status
@@ -43,7 +44,13 @@ def main(argv: Sequence[str]) -> int:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
     if arguments.log:
-        _print_log(arguments.store, arguments.log)
+        with read(arguments.store, LOG, {"variant": arguments.log}) as rows:
+            failures = [row for batch in rows.batches for row in batch]
+        for label, state, message, log in failures:
+            show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
+        if not failures:
+            said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
+            raise SelectionError(said)
         return 0
     found = None
     while found is None or (arguments.every and any(each.state == "running" for each in found)):
@@ -98,13 +105,3 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(f"failed: {label}: {message}")
-
-
-def _print_log(url: str, variant: str) -> None:
-    """Print the stored log of a variant's newest failure: a compiler's output, or a traceback."""
-    with read(url, LOG, {"variant": variant}) as rows:
-        found = [row for batch in rows.batches for row in batch]
-    if not found:
-        raise SelectionError(f"no failure of {variant!r} has left a log; cuprof query failures lists what failed")
-    label, state, message, log = found[0]
-    show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))

@@ -42,10 +42,6 @@ class Output(TextIOBase):
         """Return whether a terminal shows it."""
         return not self._stream.closed and self._stream.isatty()
 
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
     def fileno(self) -> int:
         """Return the descriptor below."""
         return self._stream.fileno()
