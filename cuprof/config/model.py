@@ -80,8 +80,7 @@ class MeasureConfig(Settings):
     clock_tolerance: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
     race: bool | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if not self.modes:
             raise ConfigError("measure.modes is empty; name at least one of cold, hot, total")
         if len(set(self.modes)) < len(self.modes):
@@ -117,8 +116,7 @@ class DeviceConfig(Settings):
     opencl: Annotated[int, Meta(ge=0, le=1023)] | None = None
     cpu_threads: Annotated[int, Meta(ge=1, le=65_536)] | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         check_choice("device.backends", self.backends, list_backends())
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
@@ -166,8 +164,7 @@ class StoreConfig(Settings):
 
     url: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         object.__setattr__(self, "url", database_url(self.url))
 
 
@@ -250,8 +247,7 @@ class SearchConfig(Settings):
     error_rate: Annotated[float, Meta(ge=1e-8, le=0.5)] = 0.05
     seed: Seed | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
             check_choice("search.name", [self.name], ["", *list_plugins(GROUP, STRATEGIES)])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
@@ -317,10 +313,7 @@ class LaunchConfig(Settings):
     job: str = ""
     since: Annotated[float, Meta(ge=0, le=10**11)] = 0.0
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.options, Mapping):
-            raise ConfigError(f"launch.options is {self.options!r}; write launch.options.NAME=VALUE")
-        super().__post_init__()
+    def validate(self) -> None:
         if self.name == "local" and self.jobs > 1:
             raise ConfigError(f"launch.jobs is {self.jobs} and launch=local is this process; take launch=joblib")
 
@@ -372,8 +365,7 @@ class SweepConfig(Settings):
     composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
     purpose: str = field(default="", compare=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

@@ -33,6 +33,10 @@ class Settings:
         for name, kind in list_kinds(section).items():
             if not isinstance(value := getattr(self, name), Settings | Mapping | frozenset):
                 object.__setattr__(self, name, read_setting(prefix + name, kind, value))
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise `ConfigError` where settings that are right by themselves are not so together."""
 
 
 def read_setting(key: str, kind: Any, value: Any) -> Any:
@@ -51,6 +55,8 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value in (None, "auto") else read_setting(key, parts[0], value)
+    if origin is Mapping:
+        raise ConfigError(f"{key} is {value!r}; write {key}.NAME=VALUE")
     values = list(value) if isinstance(value, list | tuple) else [value]
     if origin is tuple:
         return tuple(read_setting(key, parts[0], each) for each in values)
