@@ -20,13 +20,11 @@ if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio
 
 EXAMPLES = """\
-examples:
   cuprof best reduction
   cuprof best reduction --export header --output reduction.h
   cuprof best reduction --within 5% --export python     the fewest that are within 5 % everywhere
   cuprof best matmul --export triton"""
 PORTFOLIO_EXAMPLES = """\
-examples:
   cuprof sweep family=reduction problem.n=2**16,2**20,2**24 search=surrogate
   cuprof portfolio reduction
   cuprof portfolio reduction --within 2% --header reduction.h
@@ -58,22 +56,21 @@ for _parser, _within in ((PARSER, 0.0), (PORTFOLIO, 0.05)):
     _parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print which configuration each problem takes, or write them in another form."""
     arguments = PARSER.parse_args(argv)
     portfolio = _read(arguments)
     if not arguments.export:
         show(*_parts(portfolio))
-        return 0
+        return
     text = _export(portfolio, arguments.export)
     if arguments.output:
         write_file([text.encode()], arguments.output)
     else:
         print(text, end="")
-    return 0
 
 
-def main_portfolio(argv: Sequence[str]) -> int:
+def main_portfolio(argv: Sequence[str]) -> None:
     """Print the fewest configurations that serve every problem, and write the header where one is asked for."""
     arguments = PORTFOLIO.parse_args(argv)
     portfolio = _read(arguments)
@@ -88,7 +85,6 @@ def main_portfolio(argv: Sequence[str]) -> int:
     ]
     data = {"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": problems}
     emit(data, arguments.json, _parts(portfolio))
-    return 0
 
 
 def _read(arguments: argparse.Namespace) -> Portfolio:

@@ -27,7 +27,6 @@ Alone, `cuprof check` says what can be checked.
 Exit code: 0 all compiled, 1 some did not, 2 bad input."""
 
 EXAMPLES = """\
-examples:
   cuprof check reduction
   cuprof check my_kernels.py --arch sm_100 tune.block=64,128"""
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from cuprof.comparison.compare import Comparison
     from cuprof.comparison.sides import Side
-    from cuprof.statistics.noise import SweepNoise
 
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
@@ -56,9 +55,8 @@ what the verdict means:
   same       the whole interval lies between 1 / (1 + effect) and 1 + effect
   undecided  none of these: more samples would tell; see --sample-more
 If nothing at all has changed, the chance that even one of all comparisons is called slower or faster is at most the
-error rate (5 %), whatever their number (Holm's correction).
-
-examples:
+error rate (5 %), whatever their number (Holm's correction)."""
+EXAMPLES = """\
   cuprof compare reduction/sequential reduction/last_warp
   cuprof compare sequential last_warp experiment=reduction --sample-more
   cuprof compare latest~1 latest --markdown
@@ -66,7 +64,7 @@ examples:
   cuprof compare git:4f1c2aa git:9be01d7 --measure hot
   cuprof compare before.json after.json"""
 
-PARSER = CommandParser("compare", DESCRIPTION, MEANING, store=True)
+PARSER = CommandParser("compare", DESCRIPTION, EXAMPLES, notes=MEANING, store=True)
 PARSER.add_argument("base", metavar="BASE", help="the side before")
 PARSER.add_argument("new", metavar="NEW", help="the side after")
 PARSER.add_argument(
@@ -175,7 +173,20 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
+        "noise": [
+            {
+                "device": device,
+                "source": noise.source,
+                "times": [
+                    {"of": of.what, "relative": scale.value * of.relative, "absolute_ns": scale.value * of.absolute_ns}
+                    for of, scale in noise.scales.items()
+                ],
+                "unchanged_trials": noise.trials,
+                "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+                "text": noise.text,
+            }
+            for device, noise in comparison.noises.items()
+        ],
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
@@ -191,21 +202,6 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "only_new": _trials(comparison.only_new),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
-    }
-
-
-def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
-    times = [
-        {"of": model.what, "relative": scale.value * model.relative, "absolute_ns": scale.value * model.absolute_ns}
-        for model, scale in noise.scales.items()
-    ]
-    return {
-        "device": device,
-        "source": noise.source,
-        "times": times,
-        "unchanged_trials": noise.trials,
-        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
-        "text": noise.text,
     }
 
 

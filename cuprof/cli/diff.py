@@ -29,7 +29,6 @@ SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
 No GPU is needed: PTX and machine code are made again from the stored source and tunables, or are in the build cache."""
 
 EXAMPLES = """\
-examples:
   cuprof diff reduction/sequential reduction/last_warp
   cuprof diff reduction/last_warp:block=128 reduction/last_warp:block=256 --sass
   cuprof diff sequential last_warp problem.n=2**24 --sass --json"""
@@ -50,8 +49,8 @@ what.add_argument("--ptx", action="store_true", help="compare the PTX")
 what.add_argument("--sass", action="store_true", help="compare the machine code")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the differences; return 0 whether there are any or none."""
+def main(argv: Sequence[str]) -> None:
+    """Print the differences."""
     arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.results.named_trials import find_trials
 
@@ -73,7 +72,6 @@ def main(argv: Sequence[str]) -> int:
         found = {kind: lines, f"same_{kind}": not lines}
         parts += list(map(_coloured, lines)) or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
-    return 0
 
 
 def source_diff(base: NamedTrial, new: NamedTrial) -> Iterator[str]:

@@ -10,17 +10,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof import __version__
 from cuprof.backends.cuda.presence import find_driver
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.diagnosis import GOOD, MISSING, OPTIONAL, WARNING, Diagnosis, Health, examine, examine_database
 from cuprof.cli.output import Line, Table, emit, print_message
+from cuprof.config.model import SweepConfig
 from cuprof.core.project import MARKER, Project, find_project
-
-if TYPE_CHECKING:
-    from cuprof.config.model import SweepConfig
 
 MARKS = {GOOD: "ok", OPTIONAL: "absent", WARNING: "WARNING", MISSING: "MISSING"}
 STYLES = {OPTIONAL: "dim", WARNING: "yellow", MISSING: "bold red"}
@@ -33,8 +31,8 @@ PARSER = CommandParser(
     "doctor",
     "Say what is installed, what is missing and the command that mends it; with launch=…, also what a node has\n"
     "that jobs of a sweep with the same settings would run on.",
-    "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
-    "examples:\n  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
+    "  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
+    notes="Exit code: 0 all that every sweep needs is there, 1 something is missing.",
     store=True,
     json=True,
 )

@@ -162,7 +162,7 @@ def _prestart_worker(argv: Sequence[str]) -> None:
 
 def make_parser(command: str, description: str = "", examples: str = "") -> CommandParser:
     """Return the parser of a command that takes settings; `description` explains them."""
-    parser = _Parser(command, description, f"{_describe_settings()}\n\n{examples}", store=True)
+    parser = _Parser(command, description, examples, notes=_describe_settings(), store=True)
     parser.set_defaults(store=None)
     parser.usage = "%(prog)s [FILE | NAME] [SETTING=VALUE ...] [OPTION ...]"
     forms = parser.add_mutually_exclusive_group()

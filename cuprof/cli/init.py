@@ -20,12 +20,12 @@ EMPTY_FOLDERS = ("db", "experiments", "reports")
 PARSER = CommandParser(
     "init",
     "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
-    "examples:\n  cuprof init my-kernels\n  cuprof init .",
+    "  cuprof init my-kernels\n  cuprof init .",
 )
 PARSER.add_argument("folder", metavar="DIR", help="folder of the project; made when it is not there")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Make the project and say what to do next."""
     arguments = PARSER.parse_args(argv)
     if not arguments.folder:  # a variable that is not set; Path("") would be the current folder
@@ -35,7 +35,6 @@ def main(argv: Sequence[str]) -> int:
     if folder.resolve() != Path.cwd():
         print(f"  cd {quote_path(str(folder))}")
     print("  cuprof sweep experiment=scale")
-    return 0
 
 
 def make_project(folder: Path) -> list[Path]:

@@ -36,7 +36,6 @@ Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slowe
 cannot be judged here; 3 wrong, failing or not honest."""
 
 EXAMPLES = """\
-examples:
   cuprof judge reduction mine.cu --like last_warp
   cuprof judge reduction mine.py problem.n=2**20,2**24 --json
   cuprof judge kernels/reduction a.cu b.cu --like sequential --keep judged.sqlite

@@ -32,8 +32,8 @@ class Command(NamedTuple):
     part: str = ""
 
     def run(self, words: Sequence[str]) -> int:
-        """Run it on the words after its name, and return the exit code."""
-        return int(self._load(f"main_{self.part}" if self.part else "main")(words))
+        """Run it on the words after its name, and return the exit code, 0 where it gives none."""
+        return int(self._load(f"main_{self.part}" if self.part else "main")(words) or 0)
 
     @property
     def parser(self) -> ArgumentParser:

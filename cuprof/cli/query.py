@@ -28,7 +28,6 @@ MISSING = re.compile(r"no such (column|table): ([\w.]+)|(column|relation) \"?([\
 """How SQLite and PostgreSQL report an unknown column or table."""
 
 EXAMPLES = """\
-examples:
   cuprof query                                   the named queries and views
   cuprof query best
   cuprof query "SELECT variant, median_us FROM timings WHERE measure = 'cold' ORDER BY median_us"
@@ -56,14 +55,14 @@ PARSER.add_argument(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print or write the rows."""
     arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     if not arguments.query:
         show(Table(("name", "rows"), list(queries.list_queries().items())))
-        return 0
+        return
     url, form, text = arguments.store, arguments.format, " ".join(arguments.query)
     with _suggesting(url, text), queries.read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
@@ -76,7 +75,6 @@ def main(argv: Sequence[str]) -> int:
         else:
             for text in _texts(rows, form):
                 print(visible_json(text) if form == "json" else text, end="")
-    return 0
 
 
 def _texts(rows: Rows, form: str) -> Iterable[str]:

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof.cli.choice import list_choices
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
+from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.core.text import count, summarize
@@ -24,9 +25,6 @@ from cuprof.report.units import choose_scale, describe_age, format_value, list_n
 from cuprof.results.sweeps import SweepRow, get_sweep, is_newest
 from cuprof.store import Store
 from cuprof.store.store import wait_for
-
-if TYPE_CHECKING:
-    from cuprof.config.model import SweepConfig
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""

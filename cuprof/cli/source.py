@@ -24,7 +24,6 @@ SETTING  problem.AXIS=VALUE or tune.NAME=VALUE, where several trials are stored
 The newest profile with counters by instruction is shown; cuprof ncu-collect … ncu=source collects them."""
 
 EXAMPLES = """\
-examples:
   cuprof source reduction/last_warp
   cuprof source last_warp problem.n=2**24 --sass
   cuprof source reduction/last_warp --kernel last_warp_later --json
@@ -51,7 +50,7 @@ PARSER.add_argument("--html", metavar="FILE", type=Path, help="write a page, of 
 PARSER.add_argument("--folder", type=Path, help="where source files are that the report names elsewhere")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print the source of one kernel with what it costs, line by line."""
     arguments = PARSER.parse_intermixed_args(argv)
     if arguments.html and (other := "--json" if arguments.json else "--sass" if arguments.sass else ""):
@@ -67,14 +66,13 @@ def main(argv: Sequence[str]) -> int:
         chosen = [_choose(sources, name, arguments.folder) for name in named]  # the busiest launch of each
         write_kernels(chosen, arguments.html)
         print(f"report: {arguments.html.absolute()}")
-        return 0
+        return
     source = _choose(sources, arguments.kernel, arguments.folder)
     if len(sources) > 1 and not arguments.json:
         others = dict.fromkeys(each.kernel for each in sources if each.kernel != source.kernel)
         more = f", of {', '.join(others)} as well (--kernel NAME)" if others else ""
         print_message(f"launch {source.ordinal + 1} of {len(sources)} has the most samples and is shown{more}")
     emit(as_data(source), arguments.json, list(source_lines(source, with_sass=arguments.sass)))
-    return 0
 
 
 def _choose(sources: Sequence[KernelSource], kernel: str, folder: Path | None) -> KernelSource:

@@ -20,7 +20,6 @@ FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
 """Finds the newest failure of a variant that has left a log: a compiler's output, or a traceback."""
 EXAMPLES = """\
-examples:
   cuprof status
   cuprof status --every 10
   cuprof status --log last_warp
@@ -40,7 +39,7 @@ PARSER.add_argument("--every", metavar="SECONDS", type=SECONDS, default=0.0, hel
 PARSER.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
     if arguments.log:
@@ -51,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
         if not failures:
             said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
             raise SelectionError(said)
-        return 0
+        return
     found = None
     while found is None or (arguments.every and any(each.state == "running" for each in found)):
         if found is not None:
@@ -67,7 +66,6 @@ def main(argv: Sequence[str]) -> int:
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
         emit(found, arguments.json, status_parts(found))
-    return 0
 
 
 def status_parts(found: Sequence[Progress]) -> list[Part]:

@@ -65,7 +65,6 @@ settings:
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
 any other setting makes sweeps of their own, one after another."""
 EXAMPLES = """\
-examples:
   cuprof sweep reduction
   cuprof sweep my_kernels.py problem.n=2**16,2**24
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
@@ -86,7 +85,6 @@ settings:
   output=json       print the path as JSON
   further ones      see cuprof sweep --help; what is about measuring has no effect here"""
 REPORT_EXAMPLES = """\
-examples:
   cuprof report experiment=reduction
   cuprof report experiment=reduction report.path=/tmp/pages
   cuprof report experiment=reduction report.sweep=5
