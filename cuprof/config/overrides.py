@@ -196,6 +196,11 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
         yield from _flatten(value) if isinstance(value, list) else [value]
 
 
+def _quote_odd(value: str) -> str:
+    elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
+    return ",".join(f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
+
+
 def _parse(text: str, axis: str = "") -> Override:
     """Return a setting as Hydra reads it; in an axis, given as it was typed, quote what its grammar lacks: ( and !."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -203,14 +208,9 @@ def _parse(text: str, axis: str = "") -> Override:
 
     parser, refused = OverridesParser.create(), None
     key, _, value = text.partition("=")
-    tries = [text]
-    if axis:
-        elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
-        words = (f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
-        tries.append(f"{key}={','.join(words)}")
-    for each in tries:
+    for is_lenient in (False, True) if axis else (False,):
         try:
-            override = parser.parse_override(each)
+            override = parser.parse_override(f"{key}={_quote_odd(value)}" if is_lenient else text)
         except HydraException as error:
             refused = refused or error
             continue
