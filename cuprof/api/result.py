@@ -13,8 +13,7 @@ from typing import Any
 
 from cuprof.cli.output import Line, Part, Table, terminal_width, to_text
 from cuprof.cli.progress import make_observer
-from cuprof.cli.results import list_verdicts, result_parts, trial_facts, verdict_lines
-from cuprof.cli.sweep import show_results
+from cuprof.cli.results import list_verdicts, result_parts, show_results, trial_facts, verdict_lines
 from cuprof.config.composer import compose
 from cuprof.config.overrides import quoted
 from cuprof.core.project import Project
@@ -36,7 +35,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.folders("experiments"))
     if not is_notebook():
-        show_results(config, project, result)
+        show_results(config, project, result.url, result.sweep_id)
     return Comparison(study, project, config.report.folder(project))
 
 

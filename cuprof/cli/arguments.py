@@ -19,18 +19,18 @@ Number = TypeVar("Number", int, float)
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Parse the words of one command; its description and its epilog, the examples, are kept line by line.
+    """Parse the words of one command; its description, and notes and examples below the options, keep their lines.
 
-    Args:
-        store: it takes `--store URL` of another database; without it `store` is the URL of the project's.
-        json: it takes `--json`.
+    With `store` it takes `--store URL` of another database, by default the project's; with `json` it takes `--json`.
     """
 
-    def __init__(self, command: str, description: str, epilog: str, *, store: bool = False, json: bool = False) -> None:
+    def __init__(
+        self, command: str, description: str, examples: str, *, notes: str = "", store: bool = False, json: bool = False
+    ) -> None:
         super().__init__(
             prog=f"cuprof {command}",
             description=description,
-            epilog=epilog,
+            epilog="\n\n".join(filter(None, [notes, f"examples:\n{examples}"])),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

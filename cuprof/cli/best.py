@@ -19,15 +19,12 @@ from cuprof.results.export import write_file
 if TYPE_CHECKING:
     from cuprof.report.portfolio import Portfolio
 
-FORMS = ("json", "header", "triton", "python")
 EXAMPLES = """\
-examples:
   cuprof best reduction
   cuprof best reduction --export header --output reduction.h
   cuprof best reduction --within 5% --export python     the fewest that are within 5 % everywhere
   cuprof best matmul --export triton"""
 PORTFOLIO_EXAMPLES = """\
-examples:
   cuprof sweep family=reduction problem.n=2**16,2**20,2**24 search=surrogate
   cuprof portfolio reduction
   cuprof portfolio reduction --within 2% --header reduction.h
@@ -35,26 +32,13 @@ examples:
 
 LAUNCH = ("num_warps", "num_stages", "num_ctas", "maxnreg")
 """Tunables that Triton takes beside a kernel's own; see triton.Config."""
-PICK = '''\
-
-
-def pick(**problem):
-    """Return (variant, tunables) of the nearest problem that was measured, by the logarithms of its numbers."""
-
-    def distance(known):
-        parts = ((problem[name], value) for name, value in known.items())
-        return sum(
-            abs(math.log((a + 1) / (b + 1))) if isinstance(b, (int, float)) else 1e6 * (a != b) for a, b in parts
-        )
-
-    return CONFIGURATIONS[min(PROBLEMS, key=lambda each: distance(each[0]))[1]]
-'''
-
 
 PARSER = CommandParser(
     "best", "Print the fastest stored configuration of each problem, or export them.", EXAMPLES, store=True
 )
-PARSER.add_argument("--export", choices=FORMS, default="", help="the form to write them in")
+PARSER.add_argument(
+    "--export", choices=("json", "header", "triton", "python"), default="", help="the form to write them in"
+)
 PARSER.add_argument("--output", type=Path, metavar="FILE", help="write to a file (default: the standard output)")
 PORTFOLIO = CommandParser(
     "portfolio",
@@ -72,22 +56,21 @@ for _parser, _within in ((PARSER, 0.0), (PORTFOLIO, 0.05)):
     _parser.add_argument("--device", default="", metavar="NAME", help="whose times (default: the newest run's)")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print which configuration each problem takes, or write them in another form."""
     arguments = PARSER.parse_args(argv)
     portfolio = _read(arguments)
     if not arguments.export:
         show(*_parts(portfolio))
-        return 0
+        return
     text = _export(portfolio, arguments.export)
     if arguments.output:
         write_file([text.encode()], arguments.output)
     else:
         print(text, end="")
-    return 0
 
 
-def main_portfolio(argv: Sequence[str]) -> int:
+def main_portfolio(argv: Sequence[str]) -> None:
     """Print the fewest configurations that serve every problem, and write the header where one is asked for."""
     arguments = PORTFOLIO.parse_args(argv)
     portfolio = _read(arguments)
@@ -102,7 +85,6 @@ def main_portfolio(argv: Sequence[str]) -> int:
     ]
     data = {"device": portfolio.device, "within": portfolio.within, "configurations": named, "problems": problems}
     emit(data, arguments.json, _parts(portfolio))
-    return 0
 
 
 def _read(arguments: argparse.Namespace) -> Portfolio:
@@ -153,42 +135,29 @@ def _export(portfolio: Portfolio, form: str) -> str:
         UsageError: a tunable has a name that is no parameter's in Triton.
     """
     if form == "json":
-        return _to_json(portfolio)
-    if form == "header":
-        from cuprof.report.portfolio import to_header
+        whole = {name: getattr(portfolio, name) for name in ("family", "device", "within")} | {"problems": []}
+        for pick in portfolio.picks:
+            variant, tunables = portfolio.configurations[pick.number]
+            facts = {name: getattr(pick, name) for name in ("median_ns", "samples", "ratio")}
+            whole["problems"].append(
+                {"problem": dict(pick.problem), "variant": variant, "tunables": dict(tunables), **facts}
+            )
+        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+    from cuprof.report.portfolio import to_header
+    from cuprof.report.templates import render_text
 
+    if form == "header":
         return to_header(portfolio, "best")
     best = f"within {100 * portfolio.within:g}% of the best" if portfolio.within else "the best"
     text = f"{portfolio.family} on {portfolio.device}: {best} of each problem. Written by cuprof best."
     heading = visible(text, keep="").replace("\\", "/").replace('"', "'")
     if form == "triton":
-        imported, configurations, rest = "triton", f"[\n{''.join(map(_to_triton, portfolio.configurations))}]", ""
+        configurations = f"[\n{''.join(map(_to_triton, portfolio.configurations))}]"
     else:
-        plain = [(variant, dict(point)) for variant, point in portfolio.configurations]
-        imported, configurations, rest = "math", _literal(plain), PICK
+        configurations = _literal([(variant, dict(point)) for variant, point in portfolio.configurations])
     problems = _literal([(dict(pick.problem), pick.number) for pick in portfolio.picks])
-    return (
-        f'"""{heading}"""\n\nimport {imported}\n\n'
-        f"CONFIGURATIONS = {configurations}\nPROBLEMS = {problems}\n"
-        f'"""Problem, and the number of its configuration."""\n{rest}'
-    )
-
-
-def _to_json(portfolio: Portfolio) -> str:
-    chosen = [(pick, *portfolio.configurations[pick.number]) for pick in portfolio.picks]
-    problems = [
-        {
-            "problem": dict(pick.problem),
-            "variant": variant,
-            "tunables": dict(tunables),
-            "median_ns": pick.median_ns,
-            "samples": pick.samples,
-            "ratio": pick.ratio,
-        }
-        for pick, variant, tunables in chosen
-    ]
-    facts = {"family": portfolio.family, "device": portfolio.device, "within": portfolio.within}
-    return json.dumps({**facts, "problems": problems}, indent=2, ensure_ascii=False) + "\n"
+    facts = {"heading": heading, "configurations": configurations, "problems": problems}
+    return render_text("configurations.txt", form=form, **facts)
 
 
 def _to_triton(configuration: tuple[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cuprof.cli.arguments import CommandParser
@@ -27,10 +27,8 @@ Alone, `cuprof check` says what can be checked.
 Exit code: 0 all compiled, 1 some did not, 2 bad input."""
 
 EXAMPLES = """\
-examples:
   cuprof check reduction
   cuprof check my_kernels.py --arch sm_100 tune.block=64,128"""
-
 
 PARSER = CommandParser("check", DESCRIPTION, EXAMPLES)
 PARSER.add_argument("family", metavar="FAMILY", nargs="?", default="", help="a family of the project, or a file")
@@ -60,20 +58,13 @@ def main(argv: Sequence[str]) -> int:
         print_message(f"failed: {first.trial.label}{more}: {error}")
         if arguments.log:
             print_message(first.log)
-    for line in _summarize(every, others, arguments.arch):
-        print(line)
-    return 1 if refused else 0
-
-
-def _summarize(every: Sequence[Built], others: Sequence[str], arch: str) -> Iterator[str]:
-    """Yield the programs compiled, the calls compared with their source, and the variants only a sweep can check."""
-    compiled = [each for each in every if each.is_compiled]
     called = [each for each in every if not each.is_compiled]
-    if compiled:
-        yield f"{sum(not each.error for each in compiled)} of {len(compiled)} programs compile for {arch}"
+    if compiled := [each for each in every if each.is_compiled]:
+        print(f"{sum(not each.error for each in compiled)} of {len(compiled)} programs compile for {arguments.arch}")
     if called:
         right = sum(not each.error for each in called)
-        yield f"{right} of {len(called)} programs call their source with the parameters it declares"
-        yield f"compiled where they run: {', '.join(dict.fromkeys(each.trial.variant for each in called))}"
+        print(f"{right} of {len(called)} programs call their source with the parameters it declares")
+        print(f"compiled where they run: {', '.join(dict.fromkeys(each.trial.variant for each in called))}")
     if others:
-        yield f"functions and libraries, checked by cuprof sweep alone: {', '.join(others)}"
+        print(f"functions and libraries, checked by cuprof sweep alone: {', '.join(others)}")
+    return 1 if refused else 0

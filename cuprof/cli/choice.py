@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from cuprof.cli.output import print_message
-from cuprof.config.overrides import GROUPS
+from cuprof.config.overrides import GROUPS, key_of
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import Project, bundled, checkout
 from cuprof.core.text import quote_path
@@ -28,8 +28,8 @@ MEANT = {
 MOST_FILES = 5
 CALLS = re.compile(r"cuprof\.compare|tune_kernel")
 """What a file that can be swept calls."""
-_FOLDER, _JOBS = ("--config-dir", "-cd"), ("--multirun", "-m")
-"""Hydra's options that do not choose what runs; all others show something or name a configuration."""
+_PLACES = ("--store", "--config-dir", "-cd")
+"""Options with a value that do not choose what runs; others but --multirun show something or name a configuration."""
 
 
 def find_meant(word: str) -> str:
@@ -74,42 +74,37 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
     own = (folder for folder in project.folders("conf") if folder != bundled("conf"))
     if project.root == checkout() or any((folder / "config.yaml").is_file() for folder in own):
         return True
-    before = ["", *argv]
-    words = [word for word, option in zip(argv, before, strict=False) if option not in ("--store", *_FOLDER)]
-    options = {word.partition("=")[0] for word in words if word.startswith("-")}
-    keys = {word.lstrip("+~").partition("=")[0] for word in words if "=" in word}
-    named = [word for word in words if "=" not in word and not word.startswith("-")]
-    return bool(named or keys & {"experiment", "family"} or options - {"--store", *_FOLDER, *_JOBS})
+    words = [word for word, option in zip(argv, ["", *argv], strict=False) if option not in _PLACES]
+    return any(
+        word.partition("=")[0] not in (*_PLACES, "--multirun", "-m")
+        if word.startswith("-")
+        else "=" not in word or key_of(word) in ("experiment", "family")
+        for word in words
+    )
 
 
 def tell_choice(command: str, project: Project, families: Sequence[str] = ()) -> int:
     """Say on the standard error what a command could take here, and return the exit code of bad input.
 
-    Args:
-        families: what it takes in place of experiments and the project's own families.
+    Where it takes families, these stand in place of experiments and the project's own families.
     """
+    from cuprof.families.origin import list_families
+
     print_message(f"error: name what cuprof {command} is to {'check' if families else 'run'}")
     own = [folder for folder in project.folders("kernels") if folder.is_relative_to(project.root)]
     files = filter(Path.is_file, sorted(Path.cwd().glob("*.py")))
     scripts = (file for file in files if CALLS.search(file.read_text(encoding="utf-8", errors="replace")))
     found = [(quote_path(file.name), "a file here") for file in islice(scripts, MOST_FILES)]
-    found += [(name, "a family") for name in families] or _list_choices(project, own)
+    found += [(name, "a family") for name in families]
+    if not families:
+        ours = ((name, "a family of this project") for name in list_families(own))
+        found += ours if own else [("FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel")]
+        for name, file in list_choices(project, "experiment").items():
+            is_own = file.is_relative_to(project.root)
+            found.append((f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"))
     width = max(len(word) for word, _ in found)
     for word, what in found:
         print_message(f"  cuprof {command} {word:{width}}  {what}")
     if not own:
         print_message("  cuprof init DIR  makes a project of your own with an example")
     return ConfigError.exit_code
-
-
-def _list_choices(project: Project, own: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Yield what sweeps could run: the project's own families and studies, then cuprof's."""
-    from cuprof.families.origin import list_families
-
-    if own:
-        yield from ((name, "a family of this project") for name in list_families(own))
-    else:
-        yield "FILE.py", "a file that calls cuprof.compare, or Kernel Tuner's tune_kernel"
-    for name, file in list_choices(project, "experiment").items():
-        is_own = file.is_relative_to(project.root)
-        yield f"experiment={name}", "a study of this project" if is_own else "comes with cuprof"

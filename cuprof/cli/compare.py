@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from cuprof.comparison.compare import Comparison
     from cuprof.comparison.sides import Side
-    from cuprof.statistics.noise import SweepNoise
 
-FORMATS = ("table", "json", "markdown")
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
@@ -57,9 +55,8 @@ what the verdict means:
   same       the whole interval lies between 1 / (1 + effect) and 1 + effect
   undecided  none of these: more samples would tell; see --sample-more
 If nothing at all has changed, the chance that even one of all comparisons is called slower or faster is at most the
-error rate (5 %), whatever their number (Holm's correction).
-
-examples:
+error rate (5 %), whatever their number (Holm's correction)."""
+EXAMPLES = """\
   cuprof compare reduction/sequential reduction/last_warp
   cuprof compare sequential last_warp experiment=reduction --sample-more
   cuprof compare latest~1 latest --markdown
@@ -67,8 +64,7 @@ examples:
   cuprof compare git:4f1c2aa git:9be01d7 --measure hot
   cuprof compare before.json after.json"""
 
-
-PARSER = CommandParser("compare", DESCRIPTION, MEANING, store=True)
+PARSER = CommandParser("compare", DESCRIPTION, EXAMPLES, notes=MEANING, store=True)
 PARSER.add_argument("base", metavar="BASE", help="the side before")
 PARSER.add_argument("new", metavar="NEW", help="the side after")
 PARSER.add_argument(
@@ -87,7 +83,9 @@ PARSER.add_argument("--sample-more", action="store_true", help="time undecided v
 PARSER.add_argument("--sweep", type=int, metavar="ID", help="the sweep in which to find two variants")
 PARSER.add_argument("--all", action="store_true", help="list every row, however many are the same or undecided")
 formats = PARSER.add_mutually_exclusive_group()
-formats.add_argument("--format", choices=FORMATS, default="table", help="how it is written (default: table)")
+formats.add_argument(
+    "--format", choices=("table", "json", "markdown"), default="table", help="how it is written (default: table)"
+)
 formats.add_argument("--json", dest="format", action="store_const", const="json", help="as JSON")
 formats.add_argument("--markdown", dest="format", action="store_const", const="markdown", help="as Markdown")
 
@@ -95,12 +93,9 @@ formats.add_argument("--markdown", dest="format", action="store_const", const="m
 def main(argv: Sequence[str]) -> int:
     """Print the comparison; return 1 where something is slower or broken."""
     arguments = PARSER.parse_intermixed_args(argv)
-    experiment = ""
-    for setting in arguments.settings:
-        name, equals, experiment = setting.partition("=")
-        if name != "experiment" or not equals:
-            said = "is not a setting of this command; beside BASE and NEW there is experiment=NAME"
-            raise UsageError(f"{setting!r} {said}")
+    if odd := next((each for each in arguments.settings if not each.startswith("experiment=")), ""):
+        raise UsageError(f"{odd!r} is not a setting of this command; beside BASE and NEW there is experiment=NAME")
+    experiment = "".join(arguments.settings[-1:]).removeprefix("experiment=")
     from cuprof.cli.progress import make_observer
     from cuprof.comparison.compare import Options, compare
     from cuprof.comparison.sample_more import reason_against, sample_more
@@ -178,7 +173,20 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "base": _side(comparison.base),
         "new": _side(comparison.new),
         "rule": {"effect": rule.effect, "error_rate": rule.error_rate, "correction": "holm"},
-        "noise": [_noise(device, noise) for device, noise in comparison.noises.items()],
+        "noise": [
+            {
+                "device": device,
+                "source": noise.source,
+                "times": [
+                    {"of": of.what, "relative": scale.value * of.relative, "absolute_ns": scale.value * of.absolute_ns}
+                    for of, scale in noise.scales.items()
+                ],
+                "unchanged_trials": noise.trials,
+                "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
+                "text": noise.text,
+            }
+            for device, noise in comparison.noises.items()
+        ],
         "noise_within": comparison.noise_within,
         "nothing_changed": comparison.nothing_changed,
         "counts": comparison.counts,
@@ -194,21 +202,6 @@ def as_data(comparison: Comparison) -> dict[str, Any]:
         "only_new": _trials(comparison.only_new),
         "warnings": comparison.warnings,
         "exit_code": comparison.exit_code,
-    }
-
-
-def _noise(device: str, noise: SweepNoise) -> dict[str, Any]:
-    times = [
-        {"of": model.what, "relative": scale.value * model.relative, "absolute_ns": scale.value * model.absolute_ns}
-        for model, scale in noise.scales.items()
-    ]
-    return {
-        "device": device,
-        "source": noise.source,
-        "times": times,
-        "unchanged_trials": noise.trials,
-        "farthest_unchanged_ratio": noise.farthest_ratio if noise.trials else None,
-        "text": noise.text,
     }
 
 
@@ -259,9 +252,8 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
         for row in each(found)
     ]
     numbers = (f"base {scale.unit}", f"new {scale.unit}", "new/base", "interval")
-    table = Table(
-        ("verdict", "trial", *varied.values(), *numbers), cells, numbers, found["verdict"].map(STYLES).tolist()
-    )
+    styles = found["verdict"].map(STYLES).tolist()
+    table = Table(("verdict", "trial", *varied.values(), *numbers), cells, numbers, styles)
     notes = []
     if any(row[-1].endswith(MARK) for row in cells):
         notes.append(Line(f"{MARK} an interval wider than ±{NOISY:.0%}: more samples would tell", "dim"))
@@ -335,10 +327,6 @@ def ratio_text(value: float) -> str:
 
 
 def interval_text(judged: Any) -> str:
-    """Return a ratio's interval, marked where it is so wide that the ratio says little.
-
-    Args:
-        judged: a row of a comparison, or a judgement: what has a ratio and its bounds.
-    """
+    """Return the interval of what has a ratio and its bounds, marked where it is so wide that the ratio says little."""
     mark = "" if (judged.high - judged.low) / 2 <= NOISY * judged.ratio else f" {MARK}"
     return f"{ratio_text(judged.low)} to {ratio_text(judged.high)}{mark}"

@@ -27,7 +27,7 @@ _OF_FAMILY = re.compile(r"(?:variants=|baseline=|problem\.|tune\.)")
 _CHOICE = re.compile(r"(?:experiment|family)=.+")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print a shell's completion function, or the words that complete `COMP_LINE`."""
     action = argv[1] if len(argv) > 1 else ""
     if not re.fullmatch(r"(install|uninstall|query)=(bash|zsh|fish)", action):
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     if not action.startswith("query="):
         sys.argv[:1] = ["cuprof"]  # the program that Hydra's function is for
         Composer(find_project(), []).hydra.shell_completion("config", [action])
-        return 0
+        return
     command, space, arguments = os.environ.get("COMP_LINE", "").partition(" ")[2].lstrip().partition(" ")
     *before, word = arguments.split(" ")
     if not space:
@@ -45,7 +45,6 @@ def main(argv: Sequence[str]) -> int:
     else:
         found = [name for name in _words(command) if name.startswith(word)]
     print(("\n" if action.endswith("fish") else " ").join(found))
-    return 0
 
 
 def _words(command: str) -> Iterator[str]:

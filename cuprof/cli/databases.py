@@ -18,14 +18,11 @@ from cuprof.store.connection import same_place
 from cuprof.store.merge import Merged
 from cuprof.store.source import open_source
 
-SHOWN = ("sweep", "trial", "run", "profile")
-
 BACKUP = CommandParser(
     "backup",
     "Copy the database to a file of its own, as it is at one moment; sweeps may go on writing. Copying the file\n"
     "itself can leave out what is still in the -wal file beside it. For PostgreSQL there is pg_dump.",
     """\
-examples:
   cuprof backup /media/disk/cuprof.sqlite
   cuprof backup "backup-$(date +%F).sqlite"
   cuprof query best --store sqlite:////media/disk/cuprof.sqlite""",
@@ -41,7 +38,6 @@ MERGE = CommandParser(
     "again. Rows that cuprof cannot have measured (impossible times, future dates, unknown words) are refused and\n"
     "counted. Otherwise all of a database is taken or nothing, and nothing in it is changed.",
     """\
-examples:
   cuprof merge node1/db/cuprof.sqlite node2/db/cuprof.sqlite
   cuprof merge sqlite:////media/disk/old.sqlite --store postgresql+psycopg://cuprof@db.example/cuprof
   cuprof merge postgresql+psycopg://cuprof@db.example/cuprof --store sqlite:///all.sqlite""",
@@ -51,17 +47,16 @@ examples:
 MERGE.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite file, or any SQLAlchemy URL")
 
 
-def main_backup(argv: Sequence[str]) -> int:
+def main_backup(argv: Sequence[str]) -> None:
     """Write the copy and print its size and contents."""
     arguments = BACKUP.parse_args(argv)
     copy = back_up(arguments.store, arguments.file, overwrite=arguments.force)
     record = {"backup": str(arguments.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
     size = f"{copy.size_bytes / 2**20:.1f} MiB"
     emit(record, arguments.json, [Line(f"{arguments.file}: {size}, sweeps: {copy.sweeps}, runs: {copy.runs}")])
-    return 0
 
 
-def main_merge(argv: Sequence[str]) -> int:
+def main_merge(argv: Sequence[str]) -> None:
     """Take in one database after the other and say what was new."""
     arguments = MERGE.parse_args(argv)
     sources = [each if "://" in each else f"sqlite:///{each}" for each in arguments.databases]  # whatever its ending
@@ -73,14 +68,14 @@ def main_merge(argv: Sequence[str]) -> int:
             with open_source(url) as source:  # ahead of our own, which is not made for one that is refused
                 store = store or stack.enter_context(Store.open(arguments.store))
                 merged = merge_source(source, store, find_project().artifacts)
-            added = {f"{name}s": merged.added[name] for name in SHOWN} | {"reports": merged.reports}
+            added = {f"{name}s": merged.added[name] for name in ("sweep", "trial", "run", "profile")}
+            added["reports"] = merged.reports
             rest = {"missing_reports": merged.missing, "refused": merged.refused, "notes": merged.notes}
             told.append({"database": source.place, **added, **rest})
             if not arguments.json:
                 show(*map(Line, _describe(source.place, merged, added)))
     if arguments.json:
         emit(told, as_json=True)
-    return 0
 
 
 def _describe(place: str, merged: Merged, added: Mapping[str, int]) -> Iterator[str]:

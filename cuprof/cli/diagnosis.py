@@ -105,12 +105,7 @@ def install_command(extra: str) -> str:
 
 
 def examine_dependencies(requirements: Sequence[str], installed: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Judge every requirement that no extra adds by the version that is installed.
-
-    Args:
-        requirements: as in a package's metadata ("numpy>=2.0").
-        installed: normalised distribution name → version.
-    """
+    """Judge every requirement ("numpy>=2.0") that no extra adds; `installed` is normalised name → version."""
     for requirement in (Requirement(text) for text in requirements if "extra ==" not in text):
         version = installed.get(canonicalize_name(requirement.name), "")
         if requirement.specifier.contains(version or "0", prereleases=True):
@@ -126,9 +121,8 @@ def examine_driver(driver: Driver | None) -> Diagnosis:
         return Diagnosis("NVIDIA driver", OPTIONAL, "none; CUDA variants are skipped, CPU variants run")
     gpus = ", ".join(gpu.name for gpu in driver.gpus) or "no GPU visible"
     detail = f"{driver.version}, CUDA {driver.cuda[0]}.{driver.cuda[1]}; {gpus}"
-    if driver.extra:
-        return Diagnosis("NVIDIA driver", GOOD, detail)
-    return Diagnosis("NVIDIA driver", WARNING, detail, "install a driver that supports CUDA 12 or newer")
+    judged = (GOOD, detail) if driver.extra else (WARNING, detail, "install a driver that supports CUDA 12 or newer")
+    return Diagnosis("NVIDIA driver", *judged)
 
 
 def examine_cupy(driver: Driver | None, installed: Mapping[str, str]) -> Diagnosis:
@@ -217,11 +211,7 @@ def examine_database(url: str) -> Diagnosis:
 
 
 def examine_locks(folders: Sequence[Path]) -> Diagnosis:
-    """Judge whether cuprof's processes can take turns on a device.
-
-    Args:
-        folders: as `cuprof.engine.device_lock.list_folders` returns them; the last is for all users.
-    """
+    """Judge whether cuprof's processes can take turns on a device; the last folder of locks is for all users."""
     usable = [str(folder) for folder in folders if os.access(find_existing(folder), os.W_OK | os.X_OK)]
     shared, what = folders[-1], "turns on devices"
     mode = shared.stat().st_mode & 0o7777 if shared.exists() else 0o1777

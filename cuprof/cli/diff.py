@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
+from itertools import islice, product, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from cuprof.cli.arguments import CommandParser, reading
@@ -29,7 +29,6 @@ SETTING     problem.AXIS=VALUE or tune.NAME=VALUE, for both sides
 No GPU is needed: PTX and machine code are made again from the stored source and tunables, or are in the build cache."""
 
 EXAMPLES = """\
-examples:
   cuprof diff reduction/sequential reduction/last_warp
   cuprof diff reduction/last_warp:block=128 reduction/last_warp:block=256 --sass
   cuprof diff sequential last_warp problem.n=2**24 --sass --json"""
@@ -39,7 +38,6 @@ AROUND = 3
 STYLES = {"-": "red", "+": "green", "@": "bold"}
 _PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d+")
 """Registers, labels and parameters, which PTX numbers anew in every build."""
-
 
 PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
 PARSER.add_argument("base", metavar="BASE", help="the trial before")
@@ -51,14 +49,18 @@ what.add_argument("--ptx", action="store_true", help="compare the PTX")
 what.add_argument("--sass", action="store_true", help="compare the machine code")
 
 
-def main(argv: Sequence[str]) -> int:
-    """Print the differences; return 0 whether there are any or none."""
+def main(argv: Sequence[str]) -> None:
+    """Print the differences."""
     arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.results.named_trials import find_trials
 
     with reading(arguments.store) as connection:
         sides = [find_trials(connection, text, arguments.settings) for text in (arguments.base, arguments.new)]
-    base, new = choose_pair(*sides)
+    alike = ((base, new) for base, new in product(*sides) if (base.problem, base.device) == (new.problem, new.device))
+    if (pair := next(alike, None)) is None:
+        where = ", ".join(f"{each.variant} at {each.problem.label} on {each.device}" for each, *_ in sides)
+        raise SelectionError(f"the sides have no problem and device in common: {where}")
+    base, new = pair
     data: dict[str, Any] = {"base": base.label, "new": new.label}
     parts: list[Part] = [Line(f"- {base.label}", "red"), Line(f"+ {new.label}", "green")]
     if arguments.sass:
@@ -66,32 +68,16 @@ def main(argv: Sequence[str]) -> int:
         parts += code_parts(found)
     else:
         kind, name = ("ptx", "PTX") if arguments.ptx else ("source", "source")
-        lines = list(
-            ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base.source_text, new.source_text)
-        )
+        lines = list(ptx_diff(base, new, find_project()) if arguments.ptx else source_diff(base, new))
         found = {kind: lines, f"same_{kind}": not lines}
-        parts += [Line(text, STYLES.get(text[:1], "")) for text in lines] or [Line(f"the same {name}")]
+        parts += list(map(_coloured, lines)) or [Line(f"the same {name}")]
     emit(data | found, arguments.json, parts)
-    return 0
 
 
-def choose_pair(bases: Sequence[NamedTrial], news: Sequence[NamedTrial]) -> tuple[NamedTrial, NamedTrial]:
-    """Return the first two trials at one problem on one device.
-
-    Raises:
-        SelectionError: the sides have none in common.
-    """
-    for base in bases:
-        for new in news:
-            if (base.problem, base.device) == (new.problem, new.device):
-                return base, new
-    where = [f"{side[0].variant} at {side[0].problem.label} on {side[0].device}" for side in (bases, news)]
-    raise SelectionError(f"the sides have no problem and device in common: {where[0]}, {where[1]}")
-
-
-def source_diff(base: str, new: str) -> Iterator[str]:
-    """Yield the changed lines of two texts, "-" and "+" before them, some lines around each, and where they are."""
-    yield from islice(difflib.unified_diff(base.splitlines(), new.splitlines(), lineterm="", n=AROUND), 2, None)
+def source_diff(base: NamedTrial, new: NamedTrial) -> Iterator[str]:
+    """Yield the changed lines of two sources, "-" and "+" before them, some lines around each, and where they are."""
+    before, after = base.source_text.splitlines(), new.source_text.splitlines()
+    yield from islice(difflib.unified_diff(before, after, lineterm="", n=AROUND), 2, None)
 
 
 def ptx_diff(base: NamedTrial, new: NamedTrial, project: Project) -> Iterator[str]:
@@ -121,17 +107,12 @@ def code_diff(base: NamedTrial, new: NamedTrial, project: Project) -> dict[str, 
     codes = [{name: code for image in side.values() for name, code in disassemble(image).items()} for side in images]
     opcodes = compare_opcodes(*([one for code in side.values() for one in code] for side in codes))
     kernels = []
-    for ours, theirs in pair_kernels(codes[0], codes[1]):
+    same = [name for name in codes[0] if name in codes[1]]
+    others = ([name for name in side if name not in same] for side in codes)  # go together in their order
+    for ours, theirs in [*zip(same, same, strict=True), *zip_longest(*others, fillvalue="")]:
         changes = compare_code(codes[0].get(ours, ()), codes[1].get(theirs, ()))
         kernels.append({"base": ours, "new": theirs, "changes": list(show_changes(changes, "instructions"))})
     return {"same_code": False, "kernels": kernels, "opcodes": opcodes}
-
-
-def pair_kernels(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the kernels of equal name, then the others in their order; an empty name where one side has no more."""
-    same = [(name, name) for name in base if name in new]
-    left, right = ([name for name in side if (name, name) not in same] for side in (base, new))
-    return [*same, *zip_longest(left, right, fillvalue="")]
 
 
 def show_changes(rows: Iterable[tuple[str, str]], what: str) -> Iterator[str]:
@@ -152,12 +133,14 @@ def code_parts(found: Mapping[str, Any]) -> Iterator[Part]:
     for kernel in found["kernels"]:
         yield Line("")
         yield Line(" → ".join(dict.fromkeys(filter(None, (kernel["base"], kernel["new"])))), "bold")
-        yield from (Line(text, STYLES.get(text[:1], "")) for text in kernel["changes"])
-        if not kernel["changes"]:
-            yield Line("the same operations in the same order")
+        yield from list(map(_coloured, kernel["changes"])) or [Line("the same operations in the same order")]
     rows = [
         (name, str(before), str(after), f"{after - before:+}") for name, (before, after) in found["opcodes"].items()
     ]
     if rows:
         yield Line("")
         yield Table(("opcode", "base", "new", "change"), rows, ("base", "new", "change"))
+
+
+def _coloured(text: str) -> Line:
+    return Line(text, STYLES.get(text[:1], ""))

@@ -10,17 +10,15 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cuprof import __version__
 from cuprof.backends.cuda.presence import find_driver
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.diagnosis import GOOD, MISSING, OPTIONAL, WARNING, Diagnosis, Health, examine, examine_database
-from cuprof.cli.output import Line, Part, Table, emit, print_message
+from cuprof.cli.output import Line, Table, emit, print_message
+from cuprof.config.model import SweepConfig
 from cuprof.core.project import MARKER, Project, find_project
-
-if TYPE_CHECKING:
-    from cuprof.config.model import SweepConfig
 
 MARKS = {GOOD: "ok", OPTIONAL: "absent", WARNING: "WARNING", MISSING: "MISSING"}
 STYLES = {OPTIONAL: "dim", WARNING: "yellow", MISSING: "bold red"}
@@ -29,13 +27,12 @@ CLOCK_S = 2.0
 """Clocks that differ by less are level: NTP keeps them within milliseconds, and starting a job takes longer."""
 SHARE_FOLDER = "share the folder with the nodes; with Ray, launch.options.runtime_env.working_dir=. uploads it"
 
-
 PARSER = CommandParser(
     "doctor",
     "Say what is installed, what is missing and the command that mends it; with launch=…, also what a node has\n"
     "that jobs of a sweep with the same settings would run on.",
-    "Exit code: 0 all that every sweep needs is there, 1 something is missing.\n\n"
-    "examples:\n  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
+    "  cuprof doctor\n  cuprof doctor --json\n  cuprof doctor launch=slurm launch.gpus=1 store=postgres",
+    notes="Exit code: 0 all that every sweep needs is there, 1 something is missing.",
     store=True,
     json=True,
 )
@@ -49,9 +46,9 @@ def main(argv: Sequence[str]) -> int:
     arguments = PARSER.parse_args(argv)
     project, url, found = find_project(), arguments.store, []
     if arguments.settings:
-        from cuprof.config.composer import Composer
+        from cuprof.config.composer import compose
 
-        config = Composer(project, arguments.settings).config()
+        config = compose(arguments.settings, project)
         url = url or config.store.url
         if arguments.node:
             print(json.dumps(describe_node(url or project.database_url)))
@@ -59,15 +56,12 @@ def main(argv: Sequence[str]) -> int:
         if config.launch.name != "local":
             found = list(examine_node(config, argv, project))
     found = [*examine(project, url), *found]
-    emit(found, arguments.json, _parts(found))
-    return int(any(each.health is MISSING for each in found))
-
-
-def _parts(found: Sequence[Diagnosis]) -> Iterator[Part]:
     rows = [(MARKS[each.health], each.what, each.detail) for each in found]
-    yield Table(("state", "what", "found"), rows, styles=[STYLES.get(each.health, "") for each in found])
-    if remedies := [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]:
-        yield from (Line(""), Line("what to do:", "bold"), *remedies)
+    styles = [STYLES.get(each.health, "") for each in found]
+    remedies = [Line(f"  {each.what}: {each.remedy}") for each in found if each.remedy]
+    mending = [Line(""), Line("what to do:", "bold"), *remedies] if remedies else []
+    emit(found, arguments.json, [Table(("state", "what", "found"), rows, styles=styles), *mending])
+    return int(any(each.health is MISSING for each in found))
 
 
 def describe_node(url: str) -> dict[str, Any]:
@@ -116,12 +110,9 @@ def examine_node(config: SweepConfig, settings: Sequence[str], project: Project)
 def compare_nodes(
     node: Mapping[str, Any], here: Mapping[str, Any], gpus: int, url: str, between: tuple[float, float]
 ) -> Iterator[Diagnosis]:
-    """Judge what `describe_node` found on a node by what it finds here.
+    """Judge what `describe_node` found on a node by what it finds here; a job asks for `gpus` and opens the `url`.
 
-    Args:
-        gpus: how many a job asks for.
-        url: of the database.
-        between: the times, by the clock here, between which the node looked at its own.
+    The node looked at its clock `between` two times by the clock here.
     """
     from cuprof.store.connection import database_file, parse_url
 

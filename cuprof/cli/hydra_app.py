@@ -1,4 +1,7 @@
-"""Run a command on the configuration that its words compose: axes in one job, other lists as jobs one after another."""
+"""Run a command on the configuration that its words compose: axes in one job, other lists as jobs one after another.
+
+Hydra's options stand in any order among the settings, with one-line errors.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from cuprof.cli.choice import is_chosen, tell_choice
+from cuprof.cli.arguments import CommandParser
+from cuprof.cli.choice import find_meant, is_chosen, name_setting, tell_choice
 from cuprof.cli.output import print_error, print_message
+from cuprof.config.overrides import key_of, quoted
 from cuprof.core.errors import ConfigError
 from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
+from cuprof.core.text import list_first
 from cuprof.engine.launch import prestart, prestart_for_next_job
 
 if TYPE_CHECKING:
-    from cuprof.cli.launching import Show
     from cuprof.config.model import SweepConfig
 
     Task = Callable[[SweepConfig, Project], int]
@@ -31,6 +37,7 @@ NVIDIA = Path("/dev/nvidiactl")
 """Where there is none, a worker need not import CuPy before anybody asks for a device."""
 SLOW_IMPORTS = ("cupy", "torch")
 """Modules that variants on a GPU often need and that take seconds to import, in the order of use."""
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
 
 @dataclass(frozen=True)
@@ -38,10 +45,7 @@ class HydraCommand:
     """A command that works on the configuration that its words compose.
 
     Args:
-        name: what the user types after `cuprof`.
         task: the command's work on a configuration; it returns the exit code.
-        description, examples: of the help, printed instead if the words ask for it.
-        show: shows the results of a sweep; of a command whose work jobs of a launcher do where the settings choose one.
         ahead: modules of the task, to be imported while the configuration is composed.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
     """
@@ -50,15 +54,13 @@ class HydraCommand:
     task: Task
     description: str = ""
     examples: str = ""
-    show: Show | None = None
     ahead: Sequence[str] = ()
     is_measuring: bool = False
 
     def __call__(self, argv: Sequence[str]) -> int:
-        """Compose the configuration and give it to the task, once or as several jobs; return the largest exit code.
+        """Compose the configuration of settings and Hydra's options, and give it to the task, once or as several jobs.
 
-        Args:
-            argv: options of Hydra's and `key=value` settings, in any order.
+        Return the largest exit code.
 
         Raises:
             CuprofError: the configuration does not compose (nothing has run), or the only job failed.
@@ -68,8 +70,6 @@ class HydraCommand:
         if self.is_measuring and not is_chosen(argv, project):
             return tell_choice(self.name, project)
         if {"-h", "--help"} & set(argv):
-            from cuprof.cli.hydra_arguments import make_parser
-
             make_parser(self.name, self.description, self.examples).print_help()
             return 0
         if self.is_measuring:
@@ -83,10 +83,10 @@ class HydraCommand:
         if configs[0].launch.job:
             stop_with_parent()
         if configs[0].launch.name != "local" and not configs[0].dry_run:
-            if self.show is not None:
+            if self.name == "sweep":
                 from cuprof.cli.launching import launch_sweep
 
-                return launch_sweep(configs, argv, project, self.show)
+                return launch_sweep(configs, argv, project)
             if any(word.startswith("launch=") for word in typed):
                 raise ConfigError(f"launch= is for cuprof sweep and doctor; {self.name} runs in this process")
         return self.task(configs[0], project) if len(jobs) == 1 else _run_jobs(jobs, self.task, project)
@@ -94,7 +94,6 @@ class HydraCommand:
 
 def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple[dict[str, SweepConfig], list[str]]:
     """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
-    from cuprof.cli.hydra_arguments import read_arguments
     from cuprof.config.composer import Composer
 
     options, typed = read_arguments(command, argv)
@@ -159,3 +158,86 @@ def _prestart_worker(argv: Sequence[str]) -> None:
         named = [argument.partition("=")[2] for argument in argv if argument.startswith("device.cuda=")]
         modules = ("cupy",) if NVIDIA.exists() and "device=cpu" not in argv else ()
         prestart(len(named[-1].split(",")) if named else 1, modules)
+
+
+def make_parser(command: str, description: str = "", examples: str = "") -> CommandParser:
+    """Return the parser of a command that takes settings; `description` explains them."""
+    parser = _Parser(command, description, examples, notes=_describe_settings(), store=True)
+    parser.set_defaults(store=None)
+    parser.usage = "%(prog)s [FILE | NAME] [SETTING=VALUE ...] [OPTION ...]"
+    forms = parser.add_mutually_exclusive_group()
+    told = "show the configuration: of the job, Hydra's own, or all"
+    forms.add_argument("--cfg", "-c", metavar="PART", choices=("job", "hydra", "all"), help=told)
+    told = f"show where it comes from: {', '.join(INFO)}"
+    forms.add_argument("--info", "-i", metavar="WHAT", choices=INFO, nargs="?", const="all", help=told)
+    forms.add_argument("--multirun", "-m", action="store_true", help="run lists as jobs")
+    parser.add_argument("--package", "-p", metavar="PART", help="with --cfg: only this part")
+    parser.add_argument("--config-dir", "-cd", metavar="DIR", help="add a folder of configuration")
+    parser.add_argument("--config-name", "-cn", metavar="NAME", help="another main configuration")
+    parser.add_argument("settings", metavar="SETTING=VALUE", nargs="*", help="see above")
+    return parser
+
+
+def _describe_settings() -> str:
+    """Return every setting that belongs to a group, a paragraph each."""
+    from cuprof.config.build import list_settings
+
+    groups: dict[str, list[str]] = {}
+    for group, dot, name in (key.partition(".") for key in list_settings()):
+        if dot and group != "problem":
+            groups.setdefault(group, []).append(name)
+    paragraphs = [
+        fill(", ".join(names), 118, initial_indent=f"  {group:9}", subsequent_indent=" " * 11)
+        for group, names in groups.items()
+    ]
+    return "\n".join(["single settings, written GROUP.NAME=VALUE; --cfg job shows what each is set to:", *paragraphs])
+
+
+def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """Return (Hydra's options, settings); settings in a script's own call of `cuprof.compare` come first.
+
+    An option that was given, such as "config_dir" or "multirun", has its value, True for a flag; others are absent.
+
+    Raises:
+        UsageError: an option that Hydra does not have, a value that it does not take, or two options that exclude
+            each other. (--experimental-rerun needs the pickled configuration of a job, and cuprof's jobs leave none.)
+    """
+    from cuprof.families.origin import read_settings
+
+    values = vars(make_parser(command).parse_intermixed_args(argv))
+    words = values.pop("settings")
+    typed, alone = [word for word in words if "=" in word], [word for word in words if "=" not in word]
+    if len(files := [word for word in alone if word.endswith((".py", ".json"))]) > 1:
+        raise ConfigError(f"{list_first(files, 3)}: give one file; a file may compare several functions")
+    scripts = [Path(word) for word in alone if word.endswith(".py") and Path(word).is_file()]
+    own = [setting for script in scripts for setting in read_settings(script)]
+    replaced = tuple(f"{key_of(word)}." for word in typed)
+    settings = [each for each in own if not f"{key_of(each)}.".startswith(replaced)]
+    settings += map(_family_setting, words)
+    if url := values.pop("store"):
+        settings.append(f"store.url={quoted(url)}")
+    if values["package"] and not values["cfg"]:
+        raise ConfigError("--package is about what --cfg shows; add --cfg job, or leave --package out")
+    return {name: value for name, value in values.items() if value}, settings
+
+
+def _family_setting(word: str) -> str:
+    """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
+    if "=" in word:
+        return word
+    if word.endswith(".py"):
+        return f"family={quoted(word)}"
+    if word.endswith(".json") or Path(word).is_dir():
+        return f"family={quoted(str(Path(word).absolute()))}"
+    return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
+
+
+class _Parser(CommandParser):
+    def find_hint(self, option: str) -> str:
+        from cuprof.config.build import list_settings
+
+        key, equals, value = option.lstrip("-").replace("-", "_").partition("=")
+        if meant := find_meant(option) or (f"{key}={value if equals else '…'}" if key in list_settings() else ""):
+            return f"settings have no dashes; write {meant}"
+        hint = super().find_hint(option) if option.startswith("--") else ""
+        return hint if hint.startswith("did you mean") else "settings are written key=value"

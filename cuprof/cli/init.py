@@ -17,28 +17,24 @@ RENAMED = {"gitignore": ".gitignore"}
 
 EMPTY_FOLDERS = ("db", "experiments", "reports")
 
-
 PARSER = CommandParser(
     "init",
     "Make a project of your own: an example family in kernels/, and conf/, db/, experiments/, reports/.",
-    "examples:\n  cuprof init my-kernels\n  cuprof init .",
+    "  cuprof init my-kernels\n  cuprof init .",
 )
 PARSER.add_argument("folder", metavar="DIR", help="folder of the project; made when it is not there")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Make the project and say what to do next."""
     arguments = PARSER.parse_args(argv)
     if not arguments.folder:  # a variable that is not set; Path("") would be the current folder
         raise UsageError("the name is empty; write . for the current folder")
     folder = Path(arguments.folder)
-    written = make_project(folder)
-    print(f"made {len(written)} files in {folder}")
-    print("next:")
+    print(f"made {len(make_project(folder))} files in {folder}\nnext:")
     if folder.resolve() != Path.cwd():
         print(f"  cd {quote_path(str(folder))}")
     print("  cuprof sweep experiment=scale")
-    return 0
 
 
 def make_project(folder: Path) -> list[Path]:

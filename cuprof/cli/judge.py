@@ -18,7 +18,6 @@ from cuprof.core.project import Project, find_project
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
-    from cuprof.judge.border.fork_server import ForkServer
     from cuprof.judge.court import Request
     from cuprof.judge.report import Candidate, Report
 
@@ -37,7 +36,6 @@ Exit code, the worst of all candidates: 0 right, and faster or the same; 1 slowe
 cannot be judged here; 3 wrong, failing or not honest."""
 
 EXAMPLES = """\
-examples:
   cuprof judge reduction mine.cu --like last_warp
   cuprof judge reduction mine.py problem.n=2**20,2**24 --json
   cuprof judge kernels/reduction a.cu b.cu --like sequential --keep judged.sqlite
@@ -66,8 +64,6 @@ FOUND = {
 MOST_LOG_LINES = 12
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
-GIVEN = ("baseline", "like", "rounds", "noise", "as_root", "time_limit_s")
-"""Options that a request takes as they are."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
 
 
@@ -108,16 +104,11 @@ def main(argv: Sequence[str]) -> int:
         begin_probe()
     if any(Path(each).suffix == ".cu" for each in arguments.candidates):
         prestart(modules=("cupy",))  # the process that times the baseline
-    with ForkServer() as server:  # it imports what it needs beside this process
-        return _judge(server, arguments)
-
-
-def _judge(server: ForkServer, arguments: argparse.Namespace) -> int:
     from cuprof.core.scratch import ScratchFolder
     from cuprof.judge.warden import Warden, start_ahead
 
     project = find_project()
-    with ScratchFolder() as workshop:
+    with ForkServer() as server, ScratchFolder() as workshop:  # the server imports what it needs beside this process
         origin = _find_origin(arguments.family, project.folders("kernels"), Path(workshop))
         # of a link to itself, `resolve` makes a traceback
         files = [Path(os.path.realpath(each)) for each in arguments.candidates]
@@ -150,7 +141,10 @@ def _make_request(arguments: argparse.Namespace, project: Project, origin: AnyOr
         origin=origin,
         candidates=tuple(check_file(Path(path)) for path in arguments.candidates),
         rule=Rule(arguments.effect, arguments.error_rate),
-        **{name: getattr(arguments, name) for name in GIVEN},
+        **{
+            each: getattr(arguments, each)
+            for each in ("baseline", "like", "rounds", "noise", "as_root", "time_limit_s")
+        },
         database=arguments.keep.absolute() if arguments.keep else None,
         counters=arguments.counters is not None,
     )

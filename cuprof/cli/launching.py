@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,12 +17,10 @@ from cuprof.core.errors import StoreError, UnreachableStoreError, UsageError
 from cuprof.core.project import Project
 from cuprof.core.text import count
 from cuprof.engine.launchers.launcher import NUMBER, JobState, Launcher, Work, open_launcher
-from cuprof.engine.running import SweepResult
 from cuprof.results.progress import Progress as SweepProgress
 from cuprof.results.progress import find_exit_code, list_launched, list_progress
 from cuprof.store.store import wait_for
 
-Show = Callable[[SweepConfig, Project, SweepResult], None]
 POLL_S = 1.0
 LOOK_SHARE = 0.05
 """The most of the time that looking into the database may take: that of a million trials takes seconds to count."""
@@ -32,17 +30,19 @@ TAIL = 15
 """Lines of a job's output that are shown where no job has begun a sweep."""
 
 
-def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project, show: Show) -> int:
+def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: Project) -> int:
     """Start jobs that share the sweeps of these configurations, and wait for the sweeps' end; return the exit code.
-
-    Args:
-        show: shows the results of a sweep.
 
     Raises:
         UsageError: the jobs cannot be started as asked for.
     """
-    _check(configs)
     config = configs[0]
+    for each in configs:
+        what = "a search" if each.search.name else "device.cuda=each" if each.device.cuda == ("each",) else ""
+        if what and each.launch.jobs > 1:
+            raise UsageError(f"{what} is done by one process; leave launch.jobs out")
+        if each.ncu.enabled:
+            raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")
     name = secrets.token_hex(3)
     launch = Launch(name, len(configs), config.store.url or project.database_url)
     launcher = open_launcher(make_work(name, ["sweep", *argv], config, project))
@@ -56,8 +56,10 @@ def launch_sweep(configs: Sequence[SweepConfig], argv: Sequence[str], project: P
             jobs = launch.wait(launcher, observer)
     finally:
         launcher.stop()
+    from cuprof.cli.results import show_results
+
     for sweep in launch.sweeps:
-        show(config, project, SweepResult(sweep.sweep_id, (), url=launch.url))
+        show_results(config, project, launch.url, sweep.sweep_id)
     return launch.conclude(jobs, launcher, config.exit)
 
 
@@ -72,13 +74,7 @@ def make_work(name: str, words: Sequence[str], config: SweepConfig, project: Pro
 
 @dataclass
 class Launch:
-    """The sweeps that the jobs of one command take part in, as their database shows them.
-
-    Args:
-        name: begins the jobs' names.
-        expected: how many sweeps.
-        url: of the database.
-    """
+    """The sweeps, `expected` many, that jobs whose names begin with `name` take part in, as the database shows them."""
 
     name: str
     expected: int
@@ -126,7 +122,7 @@ class Launch:
             said.append(f"{len(lost)} of {count(len(jobs), 'job')} {was} lost{_reasons(lost)}")
         if not self.is_complete:
             said.append(f"the jobs' output is in {files}; the same command goes on where they stopped")
-        if said != ["complete"]:
+        if lost or not self.is_complete:
             print_message("; ".join(said))
         if not self.is_complete or exit_says == "done":
             return int(not self.is_complete)
@@ -179,12 +175,3 @@ class Launch:
 def _reasons(jobs: Sequence[JobState]) -> str:
     reasons = dict.fromkeys(each.reason for each in jobs if each.reason not in ("", "None"))
     return f" ({', '.join(reasons)})" if reasons else ""
-
-
-def _check(configs: Sequence[SweepConfig]) -> None:
-    for config in configs:
-        what = "a search" if config.search.name else "device.cuda=each" if config.device.cuda == ("each",) else ""
-        if what and config.launch.jobs > 1:
-            raise UsageError(f"{what} is done by one process; leave launch.jobs out")
-        if config.ncu.enabled:
-            raise UsageError("ncu.enabled=true needs launch=local; collect counters afterwards by cuprof ncu-collect")

@@ -22,7 +22,6 @@ from cuprof.interop.origins import find_origin
 from cuprof.ncu.metrics import METRICS
 
 EXAMPLES = """\
-examples:
   cuprof list                       how many there are of each, and how to see them
   cuprof list families
   cuprof list variants reduction
@@ -31,7 +30,7 @@ examples:
   cuprof list metrics"""
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print one list, or an overview of all."""
     arguments = PARSER.parse_args(argv)
     what, project = arguments.what or "", find_project()
@@ -44,7 +43,6 @@ def main(argv: Sequence[str]) -> int:
         emit(records, arguments.json)
     else:
         print_message("there are none")
-    return 0
 
 
 def list_lists(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:

@@ -32,8 +32,8 @@ class Command(NamedTuple):
     part: str = ""
 
     def run(self, words: Sequence[str]) -> int:
-        """Run it on the words after its name, and return the exit code."""
-        return int(self._load(f"main_{self.part}" if self.part else "main")(words))
+        """Run it on the words after its name, and return the exit code, 0 where it gives none."""
+        return int(self._load(f"main_{self.part}" if self.part else "main")(words) or 0)
 
     @property
     def parser(self) -> ArgumentParser:
@@ -89,17 +89,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         spare_cores()
     with heard():
         try:
-            return _finish(_work(words), is_process)
+            with guarded_output() as output:
+                code = _run(words)
+                output.flush()  # what cannot be written is found here, and not while Python ends
+                lost = explain(output.failure)
+                code = max(code, print_error(lost)) if lost else code
+            return _finish(code, is_process)
         except KeyboardInterrupt:  # between two steps; a request is heard once, so there is no other
             return _finish(INTERRUPTED, is_process)
-
-
-def _work(words: list[str]) -> int:
-    with guarded_output() as output:
-        code = _run(words)
-        output.flush()  # what cannot be written is found here, and not while Python ends
-        lost = explain(output.failure)
-        return max(code, print_error(lost)) if lost else code
 
 
 def _finish(code: int, is_process: bool) -> int:
@@ -120,26 +117,21 @@ def _finish(code: int, is_process: bool) -> int:
 
 
 def _run(words: list[str]) -> int:
-    goes_on = words[:1] in (["sweep"], ["ncu-collect"])
-    interrupted = "interrupted" + "; the same command goes on where this one stopped" * goes_on
     try:
         return _dispatch(words)
-    except KeyboardInterrupt:
-        print_message(interrupted)
-        return INTERRUPTED
     except SystemExit as ended:  # a parser that has shown its help
         return int(ended.code or 0)
-    except Exception as error:
-        if not isinstance(error, CuprofError) and is_requested():
-            print_message(interrupted)  # a library's own tidying up raised this over what the request left half made
+    except (KeyboardInterrupt, Exception) as error:
+        # a library's own tidying up may raise another one over what the request left half made
+        if isinstance(error, KeyboardInterrupt) or (is_requested() and not isinstance(error, CuprofError)):
+            goes_on = words[:1] in (["sweep"], ["ncu-collect"])
+            print_message("interrupted" + "; the same command goes on where this one stopped" * goes_on)
             return INTERRUPTED
-        if words[0] not in GATES:
-            return print_error(error)
-        if explain(error):
-            print_error(error)
-        else:  # an error of cuprof's own, which Python would end with 1
+        if words[0] in GATES and not explain(error):  # an error of cuprof's own, which Python would end with 1
             traceback.print_exc()
-        return FAILURE
+            return FAILURE
+        code = print_error(error)
+        return FAILURE if words[0] in GATES else code
 
 
 def help_text() -> str:

@@ -47,7 +47,6 @@ settings:
   output=json             counters as JSON on the standard output
   further ones            see cuprof sweep --help"""
 EXAMPLES = """\
-examples:
   cuprof ncu-collect experiment=reduction
   cuprof ncu-collect experiment=reduction ncu=memory problem.n=2**24 variants=sequential,last_warp
   cuprof ncu-collect experiment=reduction +ncu.metrics=[dram__bytes_read.sum] ncu.cache_control=none"""
@@ -57,7 +56,6 @@ IMPORT = CommandParser(
     "Take in Nsight Compute reports: launches in ranges of cuprof's join their trials, others become\n"
     "rows of their own, one a kernel. The files are copied to the project's artifacts.",
     """\
-examples:
   cuprof ncu-import --name vendor *.ncu-rep
   cuprof query "SELECT * FROM counters WHERE name LIKE 'vendor/%'"
   cuprof ncu-import profile.ncu-rep""",
@@ -145,7 +143,7 @@ def counter_parts(rows: Sequence[CounterRow], metrics: Sequence[str], units: Map
 main_collect = HydraCommand("ncu-collect", task, HELP, EXAMPLES, is_measuring=True)
 
 
-def main_import(argv: Sequence[str]) -> int:
+def main_import(argv: Sequence[str]) -> None:
     """Take in each report, or none where one cannot be read."""
     arguments = IMPORT.parse_args(argv)
     from cuprof.engine.importing import import_reports
@@ -156,4 +154,3 @@ def main_import(argv: Sequence[str]) -> int:
         for profile in (group.profile for group in result.taken):
             if profile.message:  # why a trial matched nothing, or that a launch crashed
                 print_message(f"{result.path}: {profile.name}: {profile.message}")
-    return 0

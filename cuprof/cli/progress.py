@@ -6,7 +6,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import IO, TYPE_CHECKING, Self, TextIO
+from contextlib import AbstractContextManager
+from typing import IO, TYPE_CHECKING, TextIO
 
 from cuprof.cli.labels import format_duration, format_time, mark_of
 from cuprof.cli.stream import styled
@@ -32,6 +33,7 @@ PACE_S = 3.0
 SHARED_S = 5.0
 """Write how far all processes of a shared sweep are this often where lines cannot be replaced."""
 Clock = Callable[[], float]
+"""Gives seconds."""
 
 
 def make_observer(stream: TextIO | None = None) -> Progress:
@@ -46,13 +48,10 @@ def make_observer(stream: TextIO | None = None) -> Progress:
     return Progress(stream)
 
 
-class Progress(Observer):
+class Progress(Observer, AbstractContextManager["Progress"]):
     """Count trials (a search's once each) and estimate the time left.
 
     Write a line a finished trial, and one for all that were skipped together; a subclass shows both in another way.
-
-    Args:
-        clock: gives seconds.
     """
 
     def __init__(self, stream: IO[str], clock: Clock = time.monotonic) -> None:
@@ -65,9 +64,6 @@ class Progress(Observer):
         self.endings, self._skipped = Counter[str](), Counter[str]()
         self._shared, self._shared_at = (0, ""), -SHARED_S
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -79,7 +75,9 @@ class Progress(Observer):
         print(visible(text, keep=""), file=self._stream, flush=True)
 
     def _write(self, text: str, remark: str) -> None:
-        self.note(f"[{self.so_far}] {text}" + (f"  [{remark}]" if remark else ""))
+        """Write one line after the place among all, "7/40", or alone where the end is unknown."""
+        so_far = f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
+        self.note(f"[{so_far}] {text}" + (f"  [{remark}]" if remark else ""))
 
     def _begin(self) -> None:
         """Say how much there is to do."""
@@ -119,13 +117,9 @@ class Progress(Observer):
         else:
             self.done += 1
             self._known.add(outcome.identity)
-        if outcome.state is State.WRONG_RESULT and trial.expected == "wrong":
-            ending = "wrong as expected"
-        elif outcome.state in FAILED:
-            ending = "failed"
-        else:
-            ending = outcome.state.value if outcome.state in NOT_RUN else "measured"
-        self.endings[ending] += 1
+        is_expected = outcome.state is State.WRONG_RESULT and trial.expected == "wrong"
+        ending = "wrong as expected" if is_expected else "failed" if outcome.state in FAILED else "measured"
+        self.endings[outcome.state.value if outcome.state in NOT_RUN else ending] += 1
         self._tell(trial, outcome, "timed again" if is_again else self.left)
         self._show()
 
@@ -146,7 +140,12 @@ class Progress(Observer):
         """Write a summary of the sweep, in place of a live line."""
         self.close()
         self._tell_skipped()
-        self.note(self.summarize(sweep_id))
+        is_search = self.planned is None
+        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{self.endings['measured']} measured"]
+        others = {"stored before": self.reused, "by other processes": self.elsewhere}
+        others |= {what: self.endings[what] for what in ("wrong as expected", "failed", "impossible", "skipped")}
+        parts += [f"{number} {what}" for what, number in others.items() if number]
+        self.note(f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}")
 
     def done_elsewhere(self, count: int) -> None:
         """Count what other processes that share the sweep have done."""
@@ -164,11 +163,6 @@ class Progress(Observer):
         return max(self.reused + self.done + self.elsewhere, self.everywhere)
 
     @property
-    def so_far(self) -> str:
-        """Return the place among all, "7/40", or alone where the end is unknown."""
-        return f"{self.place:{len(str(self.planned))}}/{self.planned}" if self.planned else str(self.place)
-
-    @property
     def left(self) -> str:
         """Return the time left at the pace of the trials that ran, empty while that says little, and at the end.
 
@@ -180,15 +174,6 @@ class Progress(Observer):
         if measured <= 0 or left <= 0 or paced_s < PACE_S:
             return ""
         return f"{format_duration(paced_s / (measured + at_work) * left)} left"
-
-    def summarize(self, sweep_id: int) -> str:
-        """Return one line about the whole sweep."""
-        is_search = self.planned is None
-        parts = [describe_tried(self.done, len(self._again)) if is_search else f"{self.endings['measured']} measured"]
-        others = {"stored before": self.reused, "by other processes": self.elsewhere}
-        others |= {what: self.endings[what] for what in ("wrong as expected", "failed", "impossible", "skipped")}
-        parts += [f"{number} {what}" for what, number in others.items() if number]
-        return f"sweep {sweep_id}: {', '.join(parts)}, {format_duration(self._clock() - self._begun)}"
 
 
 class LiveProgress(Progress):
@@ -242,18 +227,15 @@ class LiveProgress(Progress):
 
 
 def _line(trial: Trial, outcome: Outcome) -> str:
-    return f"{mark_of(outcome.state, trial.expected)[0]} {trial.label}: {_result(outcome)}"
-
-
-def _result(outcome: Outcome) -> str:
     """Return a message; or a time with half the width of its interval, or how many samples where they are few."""
-    if outcome.state is not State.OK:
-        return outcome.message or outcome.state.value
+    name = f"{mark_of(outcome.state, trial.expected)[0]} {trial.label}"
     timed = next(filter(None, map(outcome.find_timing, (Measure.COLD, Measure.HOT, Measure.TOTAL))), None)
+    if outcome.state is not State.OK:
+        return f"{name}: {outcome.message or outcome.state.value}"
     if timed is None:
-        return "ok"
+        return f"{name}: ok"
     found = timed.summary
     half = (found.high_ns - found.low_ns) / 2 / found.median_ns if found.median_ns else 0.0
     few = is_mere_range(found.count, found.confidence)
     sureness = f"({count(found.count, 'sample')})" if few else f"±{half:.1%}"
-    return f"{format_time(found.median_ns)} {sureness} {timed.measure}"
+    return f"{name}: {format_time(found.median_ns)} {sureness} {timed.measure}"

@@ -20,8 +20,6 @@ from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
 from cuprof.results.rows import Rows
 
 TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
-FORMATS = ("table", "csv", "json", "parquet")
-
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
 """Columns of a view that only programs read."""
 LONG = 40
@@ -30,13 +28,11 @@ MISSING = re.compile(r"no such (column|table): ([\w.]+)|(column|relation) \"?([\
 """How SQLite and PostgreSQL report an unknown column or table."""
 
 EXAMPLES = """\
-examples:
   cuprof query                                   the named queries and views
   cuprof query best
   cuprof query "SELECT variant, median_us FROM timings WHERE measure = 'cold' ORDER BY median_us"
   cuprof query before_after --format csv --output before_after.csv
   cuprof query trials --format json | jq '.[0]'"""
-
 
 PARSER = CommandParser(
     "query",
@@ -46,7 +42,8 @@ PARSER = CommandParser(
     store=True,
 )
 PARSER.add_argument("query", metavar="SQL|NAME", nargs="*", help="SQL, or the name of a query or view")
-PARSER.add_argument("--format", choices=FORMATS, default="table", help="how the rows are written (default: table)")
+_formats, _help = ("table", "csv", "json", "parquet"), "how the rows are written (default: table)"
+PARSER.add_argument("--format", choices=_formats, default="table", help=_help)
 PARSER.add_argument("--full", action="store_true", help="of a view also the columns that only programs read")
 PARSER.add_argument("--output", metavar="FILE", type=Path, help="write to a file in place of the standard output")
 PARSER.add_argument(
@@ -58,14 +55,14 @@ PARSER.add_argument(
 )
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print or write the rows."""
     arguments = PARSER.parse_args(argv)
     if arguments.format == "parquet" and arguments.output is None:
         raise UsageError("parquet is not text; add --output FILE.parquet")
     if not arguments.query:
         show(Table(("name", "rows"), list(queries.list_queries().items())))
-        return 0
+        return
     url, form, text = arguments.store, arguments.format, " ".join(arguments.query)
     with _suggesting(url, text), queries.read(url, text, time_limit_s=arguments.time_limit) as rows:
         if form == "parquet":
@@ -78,7 +75,6 @@ def main(argv: Sequence[str]) -> int:
         else:
             for text in _texts(rows, form):
                 print(visible_json(text) if form == "json" else text, end="")
-    return 0
 
 
 def _texts(rows: Rows, form: str) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""The end of a sweep: a table a problem, the failures, and the best; or the same as JSON."""
+"""The end of a sweep: its page, and a table a problem, the failures, and the best; or the same as JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cuprof.cli.choice import list_choices
 from cuprof.cli.compare import MARK, NOISY, OF_PAIRS, is_beside_medians
 from cuprof.cli.labels import format_number, format_time, mark_of
 from cuprof.cli.output import Line, Part, Table, print_json, show
+from cuprof.config.model import SweepConfig
+from cuprof.core.project import Project
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.core.text import count, summarize
+from cuprof.report.load import load_study
 from cuprof.report.study import Pair, Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
+from cuprof.results.sweeps import SweepRow, get_sweep, is_newest
+from cuprof.store import Store
+from cuprof.store.store import wait_for
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""
@@ -37,6 +44,53 @@ MOST_SPAN = 1000
 """An interval whose ends are further apart than this factor says nothing about how fast a variant is."""
 SIZE = re.compile(r"(?<!exit code )(?<!ended with )(?<!by signal )\b\d[\d.e+-]*")
 """A number in which the messages of one reason may differ; an exit code or a signal is a reason of its own."""
+
+
+def show_results(config: SweepConfig, project: Project, url: str, sweep_id: int) -> None:
+    """Write the page of a sweep, then print its results and the page's path.
+
+    Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
+    the others' pages have their numbers besides; jobs of one sweep write one page.
+    """
+
+    def read() -> tuple[Study, int | None]:
+        with Store.open(url, create=False, read_only=True) as store:
+            with store.snapshot() as connection:
+                sweep = get_sweep(connection, "", sweep_id)
+                number = None if is_newest(connection, sweep) else sweep.id
+            return load_study(store, sweep_id=sweep.id, folders=project.folders("experiments")), number
+
+    study, number = wait_for(read)
+    page = None
+    try:
+        if config.report.enabled:
+            with Store.open(url, create=False, read_only=True) as store:
+                page = write_page(store, study.sweep, config, project, number=number, study=study)
+    finally:  # the results are shown, whatever becomes of the page
+        print_results(study, config.output, page)
+
+
+def write_page(
+    store: Store,
+    sweep: SweepRow,
+    config: SweepConfig,
+    project: Project,
+    name: str = "",
+    number: int | None = None,
+    study: Study | None = None,
+) -> Path:
+    """Write the page of a sweep, unless it is up to date; return its path. `page_name` takes `name` and `number`."""
+    from cuprof.report.page import digest, is_current, page_name, write
+
+    folders, reports = project.folders("experiments"), project.folders("reports")
+    file, folder = page_name(sweep, name, number), config.report.folder(project)
+    if not sweep.experiment and sweep.family in list_choices(project, "experiment"):
+        file = f"family-{file}"  # it does not take the place of the study of its name
+    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
+    if not is_current(path, made_of):
+        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
+        write(study, folder, name=file, folders=reports, made_of=made_of)
+    return path
 
 
 def print_results(study: Study, output: str, page: Path | None = None) -> None:
@@ -98,7 +152,10 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(text, "dim")
     if len(problems) > 1:
         if lines := [Line(f"  {line}") for line in verdict_lines(study)]:
-            yield from (Line(f"against {_base(study)}, at {len(problems)} problems:", "bold"), *lines)
+            yield from (
+                Line(f"against {study.stand_in or study.baseline}, at {len(problems)} problems:", "bold"),
+                *lines,
+            )
     elif best:
         yield Line(best, "bold")
 
@@ -122,19 +179,18 @@ def best_line(study: Study, rows: Any) -> str:
     (best,) = study.rows(right.loc[[right["sure_ns"].idxmin()]])
     time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
     base = study.baseline_of(best)
-    is_base = _base(study) in (best.variant, best.contender)
-    if base is None or is_base:
+    if base is None or base is best:
         if right["contender"].nunique() > 1:
-            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if is_base else "")
+            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if base else "")
         times_ns = right["median_ns"]
         middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
         alone = "no baseline: one variant; " if rows["contender"].nunique() == 1 else ""  # others may have failed
         return time + (f" ({alone}{middle})" if len(right) > 1 else "")
-    compared, speedup = Pair(study, base, best).compared, study.speedup(best, _base(study))
-    if compared is None and speedup is None:
-        return f"{time} (not comparable with {base.setting})"
-    if compared is None:
-        return f"best: {best.setting}, {speedup:.2f} × as fast as {base.setting} (no verdict)"
+    pair = Pair(study, base, best)
+    if (compared := pair.compared) is None:
+        if pair.speedup is None:
+            return f"{time} (not comparable with {base.setting})"
+        return f"best: {best.setting}, {pair.speedup:.2f} × as fast as {base.setting} (no verdict)"
     verdict = "" if compared.verdict == "faster" else f" ({compared.verdict})"
     if times := _describe_times(compared.ratio, compared.low, compared.high):
         return f"best: {best.setting}, {times} × as fast as {base.setting}{verdict}"
@@ -142,11 +198,7 @@ def best_line(study: Study, rows: Any) -> str:
 
 
 def _describe_times(ratio: float, low: float, high: float) -> str:
-    """Return how many times as fast NEW is, with the interval; nothing where that spans more than `MOST_SPAN`.
-
-    Args:
-        ratio, low, high: NEW / BASE, as `cuprof compare` gives them.
-    """
+    """Return how many times as fast NEW is, by a ratio NEW / BASE and its interval; nothing if it spans too much."""
     middle, least, most = (1 / each if each > 0 else math.inf for each in (ratio, high, low))
     if not most <= MOST_SPAN * least:
         return ""
@@ -164,7 +216,7 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
     return [
         (trial, verdict.value if (verdict := Pair(study, base, trial).verdict) else "")
         for trial in study.fastest
-        if (base := study.baseline_of(trial)) and _base(study) not in (trial.variant, trial.contender)
+        if (base := study.baseline_of(trial)) and base is not trial
     ]
 
 
@@ -181,11 +233,6 @@ def verdict_lines(study: Study) -> Iterator[str]:
     yield from (f"{list_names(names)}: {verdicts}" for verdicts, names in grouped(found, describe).items())
 
 
-def _base(study: Study) -> str:
-    """Return the contender that speed-ups are against: the baseline, or its substitute."""
-    return study.stand_in or study.baseline
-
-
 def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     """Return the table of one problem, without the columns that say nothing."""
     right = [trial for trial in trials if trial.is_right]
@@ -200,7 +247,9 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     bandwidth = replace(bandwidth, decimals=1)
     numbers: dict[str, Callable[[StudyTrial], str]] = {
         f"time {time.unit}": lambda trial: format_number(time, trial.median_ns),
-        "±%": lambda trial: f"{trial.half_width * 100:.1f}{_mark(trial)}" if trial.interval else trial.few_samples,
+        "±%": lambda trial: (
+            f"{trial.half_width * 100:.1f}{MARK if trial.doubt else ''}" if trial.interval else trial.few_samples
+        ),
         bandwidth.unit: lambda trial: format_number(bandwidth, trial.bandwidth),
         "% peak": lambda trial: "" if not trial.share else f"{trial.share * 100:.1f}" if trial.share <= 1 else CACHED,
         "speedup": lambda trial: _speedup(study, trial),
@@ -225,30 +274,28 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     )
 
 
-def _mark(*trials: StudyTrial) -> str:
-    """Return a mark where one of the times is known to ±20 % or worse."""
-    return MARK if any(trial.half_width > NOISY for trial in trials) else ""
+def _against_base(study: Study, trial: StudyTrial) -> Pair | None:
+    """Return a right trial beside the baseline's, or its substitute's, at its problem; None where there is none."""
+    base = study.baseline_of(trial) if trial.is_right else None
+    return Pair(study, base, trial) if base else None
 
 
 def _speedup(study: Study, trial: StudyTrial) -> str:
-    ratio, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
-    return f"{ratio:.2f}×{_mark(trial, base)}" if ratio and base else ""
+    if (pair := _against_base(study, trial)) is None or pair.speedup is None:
+        return ""
+    return f"{pair.speedup:.2f}×{MARK if pair.doubt else ''}"
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    speedup, base = study.speedup(trial, _base(study)), study.baseline_of(trial)
-    if not (speedup and base and base.median_ns and trial.median_ns):
-        return False
-    return bool(is_beside_medians(1 / speedup, base.median_ns, trial.median_ns))
+    pair = _against_base(study, trial)
+    return bool(pair and pair.ratio and is_beside_medians(pair.ratio, pair.base.median_ns, trial.median_ns))
 
 
 def _age(study: Study, trial: StudyTrial) -> str:
     """Return how long before this sweep a reused time was measured; nothing for its own."""
-    if not trial.is_reused:
-        return ""
     age_s = study.age_s(trial)
-    return "before" if age_s is None else f"{describe_age(age_s)} before"
+    return "" if not trial.is_reused else "before" if age_s is None else f"{describe_age(age_s)} before"
 
 
 def _stopped_by(trial: StudyTrial) -> str:

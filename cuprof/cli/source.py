@@ -24,7 +24,6 @@ SETTING  problem.AXIS=VALUE or tune.NAME=VALUE, where several trials are stored
 The newest profile with counters by instruction is shown; cuprof ncu-collect … ncu=source collects them."""
 
 EXAMPLES = """\
-examples:
   cuprof source reduction/last_warp
   cuprof source last_warp problem.n=2**24 --sass
   cuprof source reduction/last_warp --kernel last_warp_later --json
@@ -42,7 +41,6 @@ NO_TABLE = (
     "only if it was compiled with -lineinfo; here are its instructions"
 )
 
-
 PARSER = CommandParser("source", DESCRIPTION, EXAMPLES, store=True, json=True)
 PARSER.add_argument("variant", metavar="VARIANT", help="a variant, or an imported profile's name")
 PARSER.add_argument("settings", metavar="SETTING", nargs="*", default=[], help="problem.AXIS=VALUE, tune.NAME=VALUE")
@@ -52,7 +50,7 @@ PARSER.add_argument("--html", metavar="FILE", type=Path, help="write a page, of 
 PARSER.add_argument("--folder", type=Path, help="where source files are that the report names elsewhere")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print the source of one kernel with what it costs, line by line."""
     arguments = PARSER.parse_intermixed_args(argv)
     if arguments.html and (other := "--json" if arguments.json else "--sass" if arguments.sass else ""):
@@ -62,35 +60,28 @@ def main(argv: Sequence[str]) -> int:
     with reading(arguments.store) as connection:
         sources = find_sources(connection, arguments.variant, arguments.settings, of_all=arguments.html is not None)
     if arguments.html:
-        return _write_page(sources, arguments.kernel, arguments.folder, arguments.html)
-    source = _choose(sources, arguments.kernel)
-    if arguments.folder:
-        source = source.found_in(arguments.folder)
+        from cuprof.report.page import write_kernels
+
+        named = [arguments.kernel] if arguments.kernel else dict.fromkeys(each.kernel for each in sources)
+        chosen = [_choose(sources, name, arguments.folder) for name in named]  # the busiest launch of each
+        write_kernels(chosen, arguments.html)
+        print(f"report: {arguments.html.absolute()}")
+        return
+    source = _choose(sources, arguments.kernel, arguments.folder)
     if len(sources) > 1 and not arguments.json:
         others = dict.fromkeys(each.kernel for each in sources if each.kernel != source.kernel)
         more = f", of {', '.join(others)} as well (--kernel NAME)" if others else ""
         print_message(f"launch {source.ordinal + 1} of {len(sources)} has the most samples and is shown{more}")
     emit(as_data(source), arguments.json, list(source_lines(source, with_sass=arguments.sass)))
-    return 0
 
 
-def _write_page(sources: Sequence[KernelSource], kernel: str, folder: Path | None, path: Path) -> int:
-    """Write a page with the busiest launch of each kernel, or of the named one."""
-    from cuprof.report.page import write_kernels
-
-    named = [kernel] if kernel else dict.fromkeys(each.kernel for each in sources)
-    chosen = [_choose(sources, name) for name in named]
-    write_kernels([each.found_in(folder) for each in chosen] if folder else chosen, path)
-    print(f"report: {path.absolute()}")
-    return 0
-
-
-def _choose(sources: Sequence[KernelSource], kernel: str) -> KernelSource:
-    """Return the launch with the most samples, of a kernel where one is named."""
+def _choose(sources: Sequence[KernelSource], kernel: str, folder: Path | None) -> KernelSource:
+    """Return the launch with the most samples, of a kernel where one is named, with the files found in a folder."""
     fitting = [each for each in sources if not kernel or each.kernel == kernel]
     if not fitting:
         raise UnknownNameError("kernel", kernel, {each.kernel for each in sources}, f"of {sources[0].name}")
-    return max(fitting, key=lambda each: each.stalled)
+    chosen = max(fitting, key=lambda each: each.stalled)
+    return chosen.found_in(folder) if folder else chosen
 
 
 def source_lines(source: KernelSource, *, with_sass: bool = False) -> Iterator[Line]:

@@ -10,7 +10,7 @@ from cuprof.cli.labels import format_duration
 from cuprof.cli.output import Line, Part, Table, emit, print_message, show
 from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
-from cuprof.results.progress import Progress, StationRow, list_progress
+from cuprof.results.progress import Progress, list_progress
 from cuprof.results.queries import read
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
@@ -18,15 +18,13 @@ LOG = """\
 SELECT t.label, r.state, r.message, r.log
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
 WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
-DOING = {"silent": "silent", "gone": "its process has ended"}
+"""Finds the newest failure of a variant that has left a log: a compiler's output, or a traceback."""
 EXAMPLES = """\
-examples:
   cuprof status
   cuprof status --every 10
   cuprof status --log last_warp
   cuprof status --sweep 12 --json
   cuprof status --store postgresql+psycopg://cuprof@db.example/cuprof"""
-
 
 PARSER = CommandParser(
     "status",
@@ -41,12 +39,18 @@ PARSER.add_argument("--every", metavar="SECONDS", type=SECONDS, default=0.0, hel
 PARSER.add_argument("--log", metavar="VARIANT", default="", help="why it failed last: the whole log")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
     if arguments.log:
-        _print_log(arguments.store, arguments.log)
-        return 0
+        with read(arguments.store, LOG, {"variant": arguments.log}) as rows:
+            failures = [row for batch in rows.batches for row in batch]
+        for label, state, message, log in failures:
+            show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
+        if not failures:
+            said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
+            raise SelectionError(said)
+        return
     found = None
     while found is None or (arguments.every and any(each.state == "running" for each in found)):
         if found is not None:
@@ -62,7 +66,6 @@ def main(argv: Sequence[str]) -> int:
         if arguments.sweep is not None and not found:
             raise SelectionError(f"there is no sweep {arguments.sweep}; cuprof query sweeps lists them")
         emit(found, arguments.json, status_parts(found))
-    return 0
 
 
 def status_parts(found: Sequence[Progress]) -> list[Part]:
@@ -82,7 +85,15 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
     present = [station for station in sweep.stations if station.state != "left"]
     if present and sweep.state != "finished":
         taken = ": others take its trials" if any(station.state == "working" for station in present) else ""
-        rows = [_station_row(station, taken) for station in present]
+        doings = {"silent": f"silent{taken}", "gone": f"its process has ended{taken}"}
+        rows = [
+            (
+                *(station.name, station.host, str(station.process_id), str(station.done)),
+                f"{format_duration(max(station.silent_s, 0.0))} ago",
+                doings.get(station.state) or station.doing or ("–" if station.done else "nothing yet"),
+            )
+            for station in present
+        ]
         styles = ["" if station.state == "working" else "dim" for station in present]
         numbers = ("pid", "done", "seen")
         yield Table(("station", "host", *numbers, "doing"), rows, numbers, styles)
@@ -92,22 +103,3 @@ def _sweep_parts(sweep: Progress) -> Iterator[Part]:
         yield Line("its trials have identities of an earlier version: they stay readable, and no sweep reuses them")
     for label, message in sweep.failures:
         yield Line(f"failed: {label}: {message}")
-
-
-def _station_row(station: StationRow, taken: str) -> tuple[str, ...]:
-    if station.state in DOING:
-        doing = DOING[station.state] + taken
-    else:
-        doing = station.doing or ("–" if station.done else "nothing yet")
-    seen = f"{format_duration(max(station.silent_s, 0.0))} ago"
-    return station.name, station.host, str(station.process_id), str(station.done), seen, doing
-
-
-def _print_log(url: str, variant: str) -> None:
-    """Print the stored log of a variant's newest failure: a compiler's output, or a traceback."""
-    with read(url, LOG, {"variant": variant}) as rows:
-        found = [row for batch in rows.batches for row in batch]
-    if not found:
-        raise SelectionError(f"no failure of {variant!r} has left a log; cuprof query failures lists what failed")
-    label, state, message, log = found[0]
-    show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))

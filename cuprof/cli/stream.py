@@ -30,7 +30,8 @@ class Output(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write the text, as much of it as can be."""
-        self._try(lambda stream: _write(stream, visible(text) if self._escapes else text))
+        shown = (visible(text) if self._escapes else text).encode(self.encoding, "backslashreplace")
+        self._try(lambda stream: stream.write(shown.decode(self.encoding)))  # of a terminal of few letters, escapes
         return len(text)
 
     def flush(self) -> None:
@@ -40,10 +41,6 @@ class Output(TextIOBase):
     def isatty(self) -> bool:
         """Return whether a terminal shows it."""
         return not self._stream.closed and self._stream.isatty()
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
 
     def fileno(self) -> int:
         """Return the descriptor below."""
@@ -68,17 +65,14 @@ class Output(TextIOBase):
                 os.close(nowhere)
 
 
-def _write(stream: TextIO, text: str) -> None:
-    try:
-        stream.write(text)
-    except UnicodeEncodeError as error:  # a terminal of few letters
-        stream.write(text.encode(error.encoding, "backslashreplace").decode(error.encoding))
-
-
 @contextmanager
 def guarded_output() -> Iterator[Output]:
     """Send all that is printed meanwhile through an `Output`, and give that of the standard output."""
-    _take_closed_descriptors()
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:  # the caller has closed it: no database file is to become one of them
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     saved = sys.stdout, sys.stderr
     out, err = (stream if isinstance(stream, Output) else Output(stream) for stream in saved)
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
@@ -93,12 +87,3 @@ def guarded_output() -> Iterator[Output]:
 def styled(stream: TextIO) -> TextIO:
     """Return the same stream for rich, whose text is escaped already and carries our own styles."""
     return cast(TextIO, Output(stream._stream, escapes=False)) if isinstance(stream, Output) else stream
-
-
-def _take_closed_descriptors() -> None:
-    """Open standard descriptors that the caller has closed, so that no database file becomes one of them."""
-    for descriptor in (0, 1, 2):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from cuprof.cli.choice import is_chosen, list_choices
+from cuprof.cli.choice import is_chosen
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
@@ -16,17 +16,10 @@ from cuprof.core.project import Project, try_writing
 
 if TYPE_CHECKING:
     from cuprof.config.model import SweepConfig
-    from cuprof.engine.running import SweepResult
-    from cuprof.report.study import Study
-    from cuprof.results.sweeps import SweepRow
-    from cuprof.store import Store
 
 RUNNING = "cuprof.engine.running", "cuprof.cli.progress"
 """Modules that plan, measure and store."""
-SHOWING, PAGE = (
-    ("cuprof.report.load", "scipy.special", "cuprof.cli.results"),
-    ("cuprof.report.page",),
-)
+SHOWING, PAGE = ("cuprof.report.load", "scipy.special", "cuprof.cli.results"), ("cuprof.report.page",)
 """Modules that read, compare and write the results: half a second that would follow the last trial."""
 
 HELP = """\
@@ -69,7 +62,6 @@ settings:
 A list on variants, problem.* or tune.* is an axis of one job, and one on device.cuda shares it among GPUs. A list on
 any other setting makes sweeps of their own, one after another."""
 EXAMPLES = """\
-examples:
   cuprof sweep reduction
   cuprof sweep my_kernels.py problem.n=2**16,2**24
   cuprof sweep experiment=reduction problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
@@ -90,7 +82,6 @@ settings:
   output=json       print the path as JSON
   further ones      see cuprof sweep --help; what is about measuring has no effect here"""
 REPORT_EXAMPLES = """\
-examples:
   cuprof report experiment=reduction
   cuprof report experiment=reduction report.path=/tmp/pages
   cuprof report experiment=reduction report.sweep=5
@@ -115,8 +106,8 @@ def task(config: SweepConfig, project: Project) -> int:
         try:
             try_writing(folder)  # before anything is measured
         except OSError as error:
-            what_to_do = "set another report.path, or report=none"
-            raise UsageError(f"the page's folder {folder} cannot be written: {error.strerror}; {what_to_do}") from None
+            said = f"the page's folder {folder} cannot be written: {error.strerror}"
+            raise UsageError(f"{said}; set another report.path, or report=none") from None
     from cuprof.cli.progress import make_observer
     from cuprof.engine.running import run_sweep
 
@@ -136,43 +127,17 @@ def task(config: SweepConfig, project: Project) -> int:
 
             code = max(code, profile(config, project))
     finally:  # what was timed is stored and shown, whatever becomes of the counters
-        show_results(config, project, result)
+        from cuprof.cli.results import show_results
+
+        show_results(config, project, result.url, result.sweep_id)
     for fault in result.faults:
         print_message(f"failed: {fault}")
     return code
 
 
-def show_results(config: SweepConfig, project: Project, result: SweepResult) -> None:
-    """Write the page of a sweep, then print its results and the page's path.
-
-    Of sweeps side by side that differ the newest has the page's name, as in `cuprof report`, and
-    the others' pages have their numbers besides; jobs of one sweep write one page.
-    """
-    from cuprof.cli.results import print_results
-    from cuprof.report.load import load_study
-    from cuprof.results.sweeps import get_sweep, is_newest
-    from cuprof.store import Store
-    from cuprof.store.store import wait_for
-
-    def read() -> tuple[Study, int | None]:
-        with Store.open(result.url, create=False, read_only=True) as store:
-            with store.snapshot() as connection:
-                sweep = get_sweep(connection, "", result.sweep_id)
-                number = None if is_newest(connection, sweep) else sweep.id
-            return load_study(store, sweep_id=sweep.id, folders=project.folders("experiments")), number
-
-    study, number = wait_for(read)
-    page = None
-    try:
-        if config.report.enabled:
-            with Store.open(result.url, create=False, read_only=True) as store:
-                page = write_page(store, study.sweep, config, project, number=number, study=study)
-    finally:  # the results are shown, whatever becomes of the page
-        print_results(study, config.output, page)
-
-
 def report(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
+    from cuprof.cli.results import write_page
     from cuprof.families.origin import is_path
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
@@ -198,34 +163,5 @@ def report(config: SweepConfig, project: Project) -> int:
     return 0
 
 
-def write_page(
-    store: Store,
-    sweep: SweepRow,
-    config: SweepConfig,
-    project: Project,
-    name: str = "",
-    number: int | None = None,
-    study: Study | None = None,
-) -> Path:
-    """Write the page of a sweep, unless it is up to date; return its path.
-
-    Args:
-        name, number: the experiment and the sweep's number, as `page_name` takes them.
-        study: the sweep's, where it has been loaded.
-    """
-    from cuprof.report.load import load_study
-    from cuprof.report.page import digest, is_current, page_name, write
-
-    folders, reports = project.folders("experiments"), project.folders("reports")
-    file, folder = page_name(sweep, name, number), config.report.folder(project)
-    if not sweep.experiment and sweep.family in list_choices(project, "experiment"):
-        file = f"family-{file}"  # it does not take the place of the study of its name
-    path, made_of = folder / f"{file}.html", digest(store, sweep, name, experiments=folders, reports=reports)
-    if not is_current(path, made_of):
-        study = study or load_study(store, name, sweep_id=sweep.id, folders=folders)
-        write(study, folder, name=file, folders=reports, made_of=made_of)
-    return path
-
-
-main = HydraCommand("sweep", task, HELP, EXAMPLES, show_results, RUNNING, is_measuring=True)
+main = HydraCommand("sweep", task, HELP, EXAMPLES, RUNNING, is_measuring=True)
 main_report = HydraCommand("report", report, REPORT_HELP, REPORT_EXAMPLES)

@@ -9,7 +9,6 @@ from typing import Any
 from cuprof.config.model import SweepConfig
 from cuprof.config.setting import list_kinds
 from cuprof.core.errors import ConfigError, UnknownNameError
-from cuprof.core.point import Coordinate
 
 _RECORDED = ("experiment", "presets", "optional", "command_line", "composed", "purpose")
 """Fields of SweepConfig that no key of the same name sets."""
@@ -22,35 +21,27 @@ def build_config(
 
     Args:
         composed: plain data, interpolations resolved.
-        experiment: the chosen experiment's name.
         given: axis keys typed on the command line. A problem axis typed there replaces the presets.
-        command_line: kept for the record.
 
     Raises:
         ConfigError: a value of the wrong type or out of range, or an experiment's file without its package line.
         UnknownNameError: a key that no setting has.
     """
     kinds = list_kinds(SweepConfig)
-    values: dict[str, Any] = {"family": ""}
-    for key, value in composed.items():
-        if key == "experiment" and isinstance(value, Mapping):  # where Hydra puts a file of experiment/ by default
-            raise ConfigError(lacks_package(experiment))
-        if key not in kinds or key in _RECORDED:
-            raise UnknownNameError("setting", str(key), list_settings())
-        if key in ("problem", "tune"):
-            value = _axes(key, value)
-        elif dataclasses.is_dataclass(kinds[key]):
-            value = _section(key, kinds[key], value)
-        values[key] = value
-    problem = dict(values.get("problem", {}))
+    if isinstance(composed.get("experiment"), Mapping):  # where Hydra puts a file of experiment/ by default
+        raise ConfigError(lacks_package(experiment))
+    if odd := next((key for key in composed if key not in kinds or key in _RECORDED), ""):
+        raise UnknownNameError("setting", str(odd), list_settings())
+    values = {key: _read(key, kinds[key], value) for key, value in composed.items()}
+    problem, tune = (dict(values.get(name, {})) for name in ("problem", "tune"))
     presets = tuple(map(str, problem.pop("preset", ())))
     if "problem.preset" not in given and any(key.startswith("problem.") for key in given):
         presets = ()
     return SweepConfig(
-        **{**values, "problem": problem},
+        **{"family": "", **values, "problem": problem, "tune": tune},
         experiment=experiment,
         presets=presets,
-        optional=frozenset(name for name in values.get("tune", {}) if f"tune.{name}" not in given),
+        optional=frozenset(name for name in tune if f"tune.{name}" not in given),
         command_line=command_line,
         composed=dict(composed),
     )
@@ -58,8 +49,7 @@ def build_config(
 
 def list_settings() -> list[str]:
     """Return every setting's dotted key."""
-    keys = []
-    kinds = list_kinds(SweepConfig)
+    keys, kinds = list[str](), list_kinds(SweepConfig)
     for name in kinds:
         if dataclasses.is_dataclass(kinds[name]):
             keys += [f"{name}.{part}" for part in list_kinds(kinds[name])]
@@ -73,19 +63,17 @@ def lacks_package(experiment: str) -> str:
     return f"experiment/{experiment}.yaml lacks its first line '# @package _global_'"
 
 
-def _section(name: str, section: Any, values: Any) -> Any:
-    known = list_kinds(section)
+def _read(name: str, kind: Any, values: Any) -> Any:
+    """Return a group of settings, or axis → values, with every part checked; a setting by itself as it is."""
+    is_group = dataclasses.is_dataclass(kind)
+    if not is_group and name not in ("problem", "tune"):
+        return values
     if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.{next(iter(known))}=…")
-    for key in values:
-        if key not in known:
-            raise UnknownNameError("setting", f"{name}.{key}", [f"{name}.{each}" for each in known])
-    return section(**values)
-
-
-def _axes(name: str, values: Any) -> dict[str, tuple[Coordinate, ...]]:
-    if not isinstance(values, Mapping):
-        raise ConfigError(f"{name} is {values!r}; it must map names to values, such as {name}.NAME=VALUE")
+        raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.NAME=VALUE")
+    if is_group:
+        if odd := next((key for key in values if key not in list_kinds(kind)), ""):
+            raise UnknownNameError("setting", f"{name}.{odd}", [f"{name}.{each}" for each in list_kinds(kind)])
+        return kind(**values)
     found = {str(key): tuple(value) if isinstance(value, list) else (value,) for key, value in values.items()}
     for key, given in found.items():
         if not given or not all(isinstance(value, str | int | float) for value in given):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from difflib import get_close_matches
 from functools import cached_property
@@ -50,34 +50,31 @@ class Composer:
     """Compose settings with the files of a project, of cuprof and of the folders that options name.
 
     Args:
-        project: whose conf/ hides cuprof's own.
         typed: settings, `key=value`.
-        options: as `cuprof.cli.hydra_arguments.read_arguments` returns them.
+        options: as `cuprof.cli.hydra_app.read_arguments` returns them.
 
     Attributes:
         settings: those typed, with experiments that stand for several replaced by these.
-        overrides, axes, has_lists: the settings, as `read_settings` returns them.
+        overrides, axes: as `read_settings` returns them.
     """
 
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:
         self.project, self.options = project, options or {}
         self.folders = [*map(Path, filter(None, [self.options.get("config_dir")])), *project.folders("conf")]
+        self._main = str(self.options.get("config_name", "config"))
         self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
-        self.overrides, self.axes, self.has_lists = read_settings(self.settings)
+        self.overrides, self.axes = read_settings(self.settings)
 
-    def config(self, command_line: str = "") -> SweepConfig:
+    def config(self) -> SweepConfig:
         """Return the configuration, composed and checked."""
-        with self.explaining(), _COMPOSING:
-            return self.build(self.compose(), command_line)
+        with _explaining(self.folders), _COMPOSING:
+            return self.build(self.compose(self.overrides), "")
 
     def jobs(self, command_line: str) -> dict[str, SweepConfig]:
         """Return the settings of each job → its configuration, so that nothing runs where one does not compose."""
-        if not self.has_lists and "multirun" not in self.options:
-            return {"": self.config(command_line)}
-        with self.explaining():
-            composed, loader = self.compose(several=True), self.hydra.config_loader
-            found = split_jobs(composed.hydra.overrides.task, loader)
-            return {" ".join(job): self.build(loader.load_sweep_config(composed, job), command_line) for job in found}
+        with _explaining(self.folders), _COMPOSING:
+            jobs = split_jobs(self.overrides, self.hydra.config_loader)
+            return {" ".join(job): self.build(self.compose(job), command_line) for job in jobs}
 
     def build(self, composed: Any, command_line: str) -> SweepConfig:
         """Return what Hydra has composed as a `SweepConfig`."""
@@ -93,10 +90,9 @@ class Composer:
         for key, values in self.axes.items():
             OmegaConf.update(composed, key, values, merge=False, force_add=True)
 
-    def compose(self, several: bool = False) -> Any:
-        """Return what Hydra composes; for several jobs, without the lists that make them."""
-        mode = RunMode.MULTIRUN if several else RunMode.RUN
-        composed = self.hydra.compose_config(self._main, self.overrides, mode)
+    def compose(self, overrides: Sequence[str]) -> Any:
+        """Return what Hydra composes for one job."""
+        composed = self.hydra.compose_config(self._main, [*overrides], RunMode.RUN)
         HydraConfig.instance().set_config(composed)
         return composed
 
@@ -109,43 +105,27 @@ class Composer:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
             path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))
-        _store_installed("search", "none", set(list_plugins(GROUP)) - {*STRATEGIES})
-        _store_installed("launch", "local", list_plugins("cuprof.launchers"))
+        installed = {"search": ("none", {*list_plugins(GROUP)} - {*STRATEGIES})}
+        installed["launch"] = ("local", {*list_plugins("cuprof.launchers")})
+        for group, (default, names) in installed.items():  # what other packages bring is chosen without a file
+            for name in names:
+                ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
         return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
-
-    @contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Raise errors of Hydra's as ours, in one line."""
-        try:
-            yield
-        except Exception as error:
-            explained = explain(error, self.folders)
-            if explained is None:
-                raise
-            raise explained from None
 
     def show(self) -> str:
         """Return what --cfg or --info shows, without passwords."""
-        if "cfg" in self.options:
-            return self._show_config()
-        shown = StringIO()
-        with self.explaining(), redirect_stdout(shown):
-            self.hydra.show_info(self.options["info"], self._main, self.overrides)
-        return hide_folded_passwords(shown.getvalue())
-
-    @property
-    def _main(self) -> str:
-        return str(self.options.get("config_name", "config"))
-
-    def _show_config(self) -> str:
-        """Return the composed configuration, or a part of it, as YAML."""
+        if "info" in self.options:
+            shown = StringIO()
+            with _explaining(self.folders), redirect_stdout(shown):
+                self.hydra.show_info(self.options["info"], self._main, self.overrides)
+            return hide_folded_passwords(shown.getvalue())
         package = self.options.get("package", "").removeprefix("_global_")
-        with self.explaining():
-            config = self.compose()
+        with _explaining(self.folders):
+            config = self.compose(self.overrides)
             if self.options["cfg"] != "hydra":
                 self.set_axes(config)
-            shown = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
-            part = OmegaConf.select(shown, package) if package else shown
+            whole = self.hydra.get_sanitized_cfg(config, self.options["cfg"])
+            part = OmegaConf.select(whole, package) if package else whole
         if part is None:
             raise ConfigError(f"package {package!r} not found in config")
         if not OmegaConf.is_config(part):
@@ -154,43 +134,36 @@ class Composer:
         return (f"# @package {package}\n" if package else "") + OmegaConf.to_yaml(hidden)
 
 
-def _store_installed(group: str, default: str, names: Iterable[str]) -> None:
-    """Let a group choose what other packages bring by its name, without a file."""
-    for name in names:
-        ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
-
-
-def explain(error: Exception, folders: Sequence[Path]) -> CuprofError | None:
-    """Return the error to show in place of one raised while settings are composed; None for any other error.
-
-    Args:
-        folders: folders of configuration, to find the file that cannot be decoded.
-    """
-    if isinstance(error, CuprofError):
-        return error
-    said = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
-        name = error.missing_cfg_file.removesuffix(".yaml")
-        group, _, choice = name.rpartition("/")
-        if group:
-            return UnknownNameError(group, choice, list(error.options or ()))
-        return ConfigError(f"there is no configuration file {name}.yaml; look with --info searchpath")
-    if isinstance(error, YAMLError):
-        return ConfigError(f"a configuration file is not valid YAML: {said}")
-    if isinstance(error, (HydraException, OmegaConfBaseException)):
-        cause = f"\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else ""
-        return _explain_text(f"{error}{cause}")
-    if isinstance(error, UnicodeDecodeError):
+@contextmanager
+def _explaining(folders: Sequence[Path]) -> Iterator[None]:
+    """Raise errors of Hydra's, or of a file in these folders of configuration, as ours, in one line."""
+    try:
+        yield
+    except YAMLError as error:
+        raise ConfigError(f"a configuration file is not valid YAML: {' '.join(str(error).split())}") from None
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _explain_hydra(error) from None
+    except UnicodeDecodeError as error:
         files = (path for folder in folders for path in sorted(folder.rglob("*.yaml")))
         path = next((path for path in files if error.object in path.read_bytes()), "a configuration file")
-        return ConfigError(f"{path} is not UTF-8 text: {error.reason}")
-    if isinstance(error, OSError) and error.filename:
-        return ConfigError(f"{error.filename} cannot be used: {error.strerror}")
-    return ConfigError(f"the settings do not compose: {said}") if isinstance(error, ValueError) else None
+        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}") from None
+    except OSError as error:
+        if not error.filename:
+            raise
+        raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
+    except ValueError as error:
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise ConfigError(f"the settings do not compose: {said}") from None
 
 
-def _explain_text(text: str) -> CuprofError:
-    """Return the error for a message of Hydra's, which carries the setting only in its words."""
+def _explain_hydra(error: Exception) -> CuprofError:
+    """Return the error for one of Hydra's, which carries the setting only in its words."""
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        group, _, choice = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
+        if group:
+            return UnknownNameError(group, choice, list(error.options or ()))
+        return ConfigError(f"there is no configuration file {choice}.yaml; look with --info searchpath")
+    text = f"{error}\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if found := re.search(r"In 'experiment/([^']+)': Could not override '[^']+@experiment\.", text):
         return ConfigError(lacks_package(found[1]))

@@ -27,7 +27,6 @@ MOST_DEVICES = 1024
 DEFAULT_FRACTION = 0.1
 """Share of all configurations that a search tries by default."""
 
-
 Seconds = Annotated[float, Meta(ge=0.1, le=86_400)]
 Samples = Annotated[int, Meta(ge=1, le=1_000_000)]
 Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -41,8 +40,7 @@ class MeasureConfig(Settings):
         modes: what to measure: "cold" and "hot" kernel time, "total" time with host-device transfers.
         target: half-width of the interval of the median, relative to the median, at which sampling stops.
         confidence: level of that interval.
-        min_samples: never fewer samples than this, whatever the interval or the time says.
-        max_samples: never more samples than this.
+        min_samples, max_samples: bounds of their number, whatever the interval or the time says.
         max_seconds: time bound for one measure of one trial; at least `min_samples` are taken all the same.
         patience_seconds: time bound that holds even below `min_samples`, for executions of seconds; the row records it.
         warmup: untimed executions before the first sample.
@@ -53,8 +51,7 @@ class MeasureConfig(Settings):
         blocking: hold the stream back until a sample's work is enqueued, so that launch gaps are not measured.
         host_memory: memory on the host side of the transfers in total time.
         graph: replay the launches as one CUDA graph.
-        energy: measure joules a launch and mean watts as well.
-        energy_seconds: how long to repeat executions to measure their energy.
+        energy: measure joules a launch and mean watts as well, of executions repeated for `energy_seconds`.
         timer: "events" (CUDA events) or "cupti" (kernel durations from CUPTI, when cupti-python is there).
         settle_seconds: work before the first sample, so that the clocks rise.
         clock_tolerance: leave out samples with an SM clock further below the sweep's median than this fraction.
@@ -83,8 +80,7 @@ class MeasureConfig(Settings):
     clock_tolerance: Annotated[float, Meta(ge=0.001, le=1)] = 0.05
     race: bool | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if not self.modes:
             raise ConfigError("measure.modes is empty; name at least one of cold, hot, total")
         if len(set(self.modes)) < len(self.modes):
@@ -120,8 +116,7 @@ class DeviceConfig(Settings):
     opencl: Annotated[int, Meta(ge=0, le=1023)] | None = None
     cpu_threads: Annotated[int, Meta(ge=1, le=65_536)] | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         check_choice("device.backends", self.backends, list_backends())
         if not self.backends:
             raise ConfigError(f"device.backends is empty; name at least one of {', '.join(list_backends())}")
@@ -169,8 +164,7 @@ class StoreConfig(Settings):
 
     url: str = ""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         object.__setattr__(self, "url", database_url(self.url))
 
 
@@ -185,7 +179,6 @@ class NcuConfig(Settings):
         metrics: explicit metric names, regular expressions as ncu understands them.
         extra_metrics: metrics added on the command line by `+ncu.metrics=[…]`.
         set: one of ncu's own section sets ("basic", "full"), or empty.
-        sections: ncu section identifiers.
         cache_control: "all" empties the caches before each pass (cold counters), "none" leaves them (hot).
         clock_control: "none" leaves the clocks alone, "base" locks them to base while profiling.
         replay: "kernel" repeats each launch for the passes it needs, "application" the whole process; "auto" takes the
@@ -254,8 +247,7 @@ class SearchConfig(Settings):
     error_rate: Annotated[float, Meta(ge=1e-8, le=0.5)] = 0.05
     seed: Seed | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if self.name not in ("", *STRATEGIES):  # installed ones take milliseconds to list
             check_choice("search.name", [self.name], ["", *list_plugins(GROUP, STRATEGIES)])
         given = [each.name for each in fields(self) if getattr(self, each.name) != each.default]
@@ -304,12 +296,9 @@ class LaunchConfig(Settings):
 
     Attributes:
         name: "local" is this process; slurm, ray, joblib, or a launcher of an installed package.
-        jobs: how many.
         gpus: GPUs that a job takes.
-        partition: of Slurm.
         time: the most time that a job may take, as Slurm reads it (minutes, or hours:minutes:seconds).
         address: of a Ray cluster; empty takes RAY_ADDRESS, or the cluster of this host.
-        options: the launcher's own options.
         job: name of this job, which launchers give it.
         since: when the job's launcher began, in seconds since the epoch; 0 for a job that no launcher started.
     """
@@ -324,10 +313,7 @@ class LaunchConfig(Settings):
     job: str = ""
     since: Annotated[float, Meta(ge=0, le=10**11)] = 0.0
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.options, Mapping):
-            raise ConfigError(f"launch.options is {self.options!r}; write launch.options.NAME=VALUE")
-        super().__post_init__()
+    def validate(self) -> None:
         if self.name == "local" and self.jobs > 1:
             raise ConfigError(f"launch.jobs is {self.jobs} and launch=local is this process; take launch=joblib")
 
@@ -338,7 +324,6 @@ class SweepConfig(Settings):
 
     Attributes:
         experiment: the name that `experiment=` chose.
-        family: the family's name.
         baseline: the variant that others are compared with; empty takes the family's own.
         variants: names or patterns such as "cuda_*"; "all" stands for every one, a leading "!" excludes.
         problem: problem axis → values; axes left out take the family's default.
@@ -350,9 +335,7 @@ class SweepConfig(Settings):
         retry_above: half-width of an interval as a share of the median; None stands for `measure.target`.
         exit: what the exit code of a sweep says: how the "trials" went, or "done": 0 once nothing is left to measure.
         dry_run: list the trials and what is stored; run nothing.
-        output: how the results are printed.
-        command_line: what was typed, for the record.
-        composed: the whole configuration as plain data, for the record.
+        command_line, composed: what was typed, and the whole configuration as plain data, for the record.
         purpose: what the sweep is stored as; if empty, it follows from what is measured.
     """
 
@@ -382,8 +365,7 @@ class SweepConfig(Settings):
     composed: Mapping[str, Any] = field(default_factory=dict, compare=False)
     purpose: str = field(default="", compare=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def validate(self) -> None:
         if not self.family:
             raise ConfigError("no family is chosen; add family=NAME or an experiment that names one")
         if not self.variants:

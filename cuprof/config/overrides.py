@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,7 +47,6 @@ def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: s
     whose baseline, axes and tunables would stay composed in.
 
     Args:
-        settings: as typed, `key=value`.
         folders: folders of configuration; an earlier one wins.
         main: the main configuration's name; one that chooses no experiment has none to take away.
 
@@ -71,11 +69,7 @@ def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: s
 
 
 def _expand(name: str, folders: Sequence[Path], keys: Sequence[str], family: str) -> list[str]:
-    """Return the experiments that one stands for: itself, or the several of its file.
-
-    Args:
-        keys, family: of the settings beside it.
-    """
+    """Return the experiments that one stands for, beside settings of these keys: itself, or the several of its file."""
     content = _read_mapping(f"experiment/{name}", folders)
     if (studies := content.get("studies")) is None:
         if family and (own := content.get("family", family)) != family:
@@ -111,17 +105,14 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     return raw if isinstance(raw, dict) else {}
 
 
-def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]], bool]:
-    """Return what Hydra composes, as it was typed; axis key ("problem.n", "variants") → its values; and has_lists.
-
-    A list on a setting that is no axis (`variants`, `problem.*`, `tune.*`) makes several jobs.
+def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return what Hydra composes, as it was typed; and axis key ("problem.n", "variants") → its values.
 
     Raises:
         ConfigError: a setting that cannot be read, or an axis given as an interval, a mapping or nothing.
     """
     overrides: list[str] = []
     axes: dict[str, list[Any]] = {}
-    has_lists = False
     for text in typed:
         prefix, key, value = _split("tune.all=all" if text == "tune=all" else text)
         if (prefix, key) == ("+", "ncu.metrics"):
@@ -129,33 +120,26 @@ def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]
         elif prefix != "~" and _AXIS.fullmatch(key):
             axes[key] = _read_axis(text, key, value)
         else:
-            override = _parse(text)
+            value_read = _parse(text)._value
             if not prefix and key.startswith("launch.options."):
                 text = f"++{text}"  # a launcher's own options have no file that names them
-            if key in GROUPS and isinstance(override._value, bool | int | float):  # as a name, which is looked up
+            if key in GROUPS and isinstance(value_read, bool | int | float):  # as a name, which is looked up
                 text = f"{key}='{value}'"
             overrides.append(text)
-            has_lists |= override.is_sweep_override() and not override.is_hydra_override()
-    return overrides, axes, has_lists
+    return overrides, axes
 
 
 def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
-    """Return the overrides of each job: the product of all lists.
-
-    Args:
-        overrides: those of the configuration itself, not Hydra's own.
-        loader: Hydra's; it knows what `measure=glob(*)` chooses.
-
-    Raises:
-        ConfigError: an interval, which has no single values.
-    """
+    """Return the overrides of each job: the product of all lists; Hydra's loader knows what a glob chooses."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
     from hydra.core.override_parser.overrides_parser import OverridesParser
 
     read = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
-    if odd := next((each for each in read if each.is_sweep_override() and not each.is_discrete_sweep()), None):
-        raise ConfigError(f"{odd.input_line!r} is an interval; write range(start,stop,step) or a comma list")
-    return BasicSweeper.split_arguments(read, max_batch_size=None)[0]
+    own = [str(each.input_line) for each in read if each.is_hydra_override()]
+    others = [each for each in read if not each.is_hydra_override()]
+    if not any(each.is_sweep_override() for each in others):
+        return [[*overrides]]
+    return [[*own, *job] for job in BasicSweeper.split_arguments(others, max_batch_size=None)[0]]
 
 
 def key_of(setting: str) -> str:
@@ -190,12 +174,10 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 def _read_axis(text: str, key: str, value: str) -> list[Any]:
-    from hydra.core.override_parser.types import Glob, IntervalSweep, QuotedString
+    from hydra.core.override_parser.types import Glob, QuotedString
 
-    override = _parse(f"{key}={value}", typed=text, lenient=True)
+    override = _parse(f"{key}={value}", axis=text)
     raw: Any = override._value
-    if isinstance(raw, IntervalSweep):
-        raise ConfigError(f"{text!r}: an axis takes single values; write range(start,stop,step) or a comma list")
     if isinstance(raw, Glob):
         return [*raw.include, *(f"!{pattern}" for pattern in raw.exclude)]
     given = _flatten(override.sweep_iterator() if override.is_sweep_override() else [raw])
@@ -214,25 +196,30 @@ def _flatten(values: Iterable[Any]) -> Iterator[Any]:
         yield from _flatten(value) if isinstance(value, list) else [value]
 
 
-def _parse(text: str, typed: str = "", lenient: bool = False) -> Override:
-    """Return a setting as Hydra reads it; `lenient` quotes what its grammar lacks, parentheses and !."""
+def _quote_odd(value: str) -> str:
+    elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
+    return ",".join(f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
+
+
+def _parse(text: str, axis: str = "") -> Override:
+    """Return a setting as Hydra reads it; in an axis, given as it was typed, quote what its grammar lacks: ( and !."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
-    parser = OverridesParser.create()
+    parser, refused = OverridesParser.create(), None
     key, _, value = text.partition("=")
-    try:
-        return parser.parse_override(text)
-    except HydraException as error:
-        refused = error
-    if lenient:
-        elements = _COMMA.split(value[1:-1] if value.startswith("[") and value.endswith("]") else value)
-        words = (f"'{each.strip()}'" if re.search(r"[(!]", each) and "'" not in each else each for each in elements)
-        with suppress(HydraException):
-            return parser.parse_override(f"{key}={','.join(words)}")
+    for is_lenient in (False, True) if axis else (False,):
+        try:
+            override = parser.parse_override(f"{key}={_quote_odd(value)}" if is_lenient else text)
+        except HydraException as error:
+            refused = refused or error
+            continue
+        if override.is_sweep_override() and not override.is_discrete_sweep():
+            raise ConfigError(f"{axis or text!r} is an interval; write range(start,stop,step) or a comma list")
+        return override
     if value.rstrip().endswith(","):
-        raise ConfigError(f"{typed or text!r} ends with a comma; leave it out, or go on without a space")
+        raise ConfigError(f"{axis or text!r} ends with a comma; leave it out, or go on without a space")
     # The parser quotes a piece of what it cannot read, which may be a part of a password.
     said = str(refused).strip().partition("\n")[0]
     cause = said if hide_passwords(value) == value else "no value of Hydra's grammar"
-    raise ConfigError(f"cannot read {typed or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")
+    raise ConfigError(f"cannot read {axis or text!r}: {cause}; put quotes around special characters: \"{key}='…'\"")

@@ -6,13 +6,13 @@ import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from enum import EnumType
+from contextlib import suppress
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
 import msgspec
 
-from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
+from cuprof.core.errors import ConfigError, UnknownNameError
 
 KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 
@@ -33,6 +33,10 @@ class Settings:
         for name, kind in list_kinds(section).items():
             if not isinstance(value := getattr(self, name), Settings | Mapping | frozenset):
                 object.__setattr__(self, name, read_setting(prefix + name, kind, value))
+        self.validate()
+
+    def validate(self) -> None:
+        """Raise `ConfigError` where settings that are right by themselves are not so together."""
 
 
 def read_setting(key: str, kind: Any, value: Any) -> Any:
@@ -42,9 +46,7 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
     in stored sweeps, for its value.
 
     Args:
-        key: the setting's name, for messages.
         kind: its type: bool, int, float, str, an enum, Literal, Annotated with bounds, a tuple of such, or one or None.
-        value: plain data.
 
     Raises:
         ConfigError: a value of the wrong type or out of range.
@@ -53,6 +55,8 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
     origin, parts = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value in (None, "auto") else read_setting(key, parts[0], value)
+    if origin is Mapping:
+        raise ConfigError(f"{key} is {value!r}; write {key}.NAME=VALUE")
     values = list(value) if isinstance(value, list | tuple) else [value]
     if origin is tuple:
         return tuple(read_setting(key, parts[0], each) for each in values)
@@ -61,12 +65,15 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
         raise ConfigError(f"{key} is {values!r}; it takes one value, and {key}={listed} runs a job with each")
     plain = parts[0] if origin is Annotated else kind if origin is not Literal and kind in KINDS else str
     value = _adapt(plain, values[0])
-    try:
-        if isinstance(value, float) and math.isnan(value):
-            raise msgspec.ValidationError("NaN would pass any bound")
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        raise _explain(key, kind, plain, value) from None
+    if not (isinstance(value, float) and math.isnan(value)):  # it would pass any bound
+        with suppress(msgspec.ValidationError):
+            return msgspec.convert(value, kind)
+    if type(value) is not plain:
+        raise ConfigError(f"{key} is {value!r}; it must be {KINDS[plain]}")
+    if plain is str:
+        check_choice(key, [value], parts or kind)
+    low = f"from {parts[1].ge}" if parts[1].gt is None else f"above {parts[1].gt}, up"
+    raise ConfigError(f"{key} is {value}; it must be {low} to {parts[1].le}")
 
 
 def check_choice(key: str, words: Iterable[str], choices: Iterable[str]) -> None:
@@ -84,14 +91,3 @@ def _adapt(plain: type, value: Any) -> Any:
     if plain is float and type(value) is int:
         return float(value)
     return int(value) if plain is int and isinstance(value, float) and value.is_integer() else value
-
-
-def _explain(key: str, kind: Any, plain: type, value: Any) -> CuprofError:
-    if type(value) is not plain:
-        return ConfigError(f"{key} is {value!r}; it must be {KINDS[plain]}")
-    if isinstance(value, str):
-        choices: list[Any] = [*kind.__members__.values()] if isinstance(kind, EnumType) else [*typing.get_args(kind)]
-        return UnknownNameError(f"value of {key}", value, [str(choice) or "(empty)" for choice in choices])
-    bounds = typing.get_args(kind)[1]
-    low = f"from {bounds.ge}" if bounds.gt is None else f"above {bounds.gt}, up"
-    return ConfigError(f"{key} is {value}; it must be {low} to {bounds.le}")

@@ -179,9 +179,11 @@ def test_each_trial_of_a_search_is_counted_once_however_often_it_is_looked_at() 
 
 
 def test_a_collection_of_nothing_is_no_search() -> None:
-    progress = Progress(io.StringIO(), Clock())
+    stream = io.StringIO()
+    progress = Progress(stream, Clock())
     progress.started(0, ())
-    assert progress.summarize(7) == "sweep 7: 0 measured, 0.0 s"
+    progress.finished(7)
+    assert stream.getvalue() == "sweep 7: 0 measured, 0.0 s\n"
 
 
 def test_a_file_gets_plain_lines() -> None:

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))  # for the invente
 
 from study_data import Made, fill
 
-from cuprof.cli.sweep import write_page
+from cuprof.cli.results import write_page
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.report.load import load_study

@@ -16,7 +16,7 @@ from shutil import rmtree
 from tempfile import mkdtemp
 
 import cuprof.families
-from cuprof.cli.hydra_arguments import read_arguments
+from cuprof.cli.hydra_app import read_arguments
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
 from cuprof.config.composer import compose
@@ -228,7 +228,7 @@ def _known_options() -> set[str]:
         with redirect_stdout(told), suppress(SystemExit):
             command.run(["--help"])
         texts.append(told.getvalue())
-    options = [ROOT / "cuprof" / "cli" / "hydra_arguments.py", *(ROOT / "benchmarks").glob("*.py")]
+    options = [ROOT / "cuprof" / "cli" / "hydra_app.py", *(ROOT / "benchmarks").glob("*.py")]
     texts += [path.read_text(encoding="utf-8") for path in options]
     return set(re.findall(r"--[a-z][\w-]*", "\n".join(texts))) | FOREIGN_OPTIONS
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cuprof.cli.hydra_arguments import read_arguments
+from cuprof.cli.hydra_app import read_arguments
 from cuprof.config.composer import Composer
 from cuprof.core.project import Project
 
