@@ -238,7 +238,8 @@ class _Series:
 
     @property
     def counts(self) -> np.ndarray:
-        return self.neighbours.counts
+        found: np.ndarray = self.neighbours.counts[:, 0]
+        return found
 
     def constant(self) -> np.ndarray:
         """Return the counts of the series whose samples are all equal, else infinity."""
