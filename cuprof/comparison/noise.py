@@ -42,21 +42,23 @@ def add_models(rows: pd.DataFrame) -> pd.DataFrame:
     for side in ("base", "new"):
         backends = rows[f"{side}_backend"]
         by_profile = [name for name in set(backends) if (spec := find_spec(name)) is not None and spec.times_by_profile]
-        models = {
-            HOST: rows[f"{side}_on_host"],
-            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
-            OPENCL: backends.isin(by_profile),
+        models = {  # of several that hold the last one stands
             SEVERAL_LAUNCHES: rows[f"{side}_several"],
+            OPENCL: backends.isin(by_profile),
+            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
+            HOST: rows[f"{side}_on_host"],
         }
-        holds = [each.to_numpy(bool) for each in models.values()]
-        found[f"{side}_model"] = np.select(holds, [*models], ONE_LAUNCH)
+        found[f"{side}_model"] = np.full(len(rows), ONE_LAUNCH, dtype=object)
+        for model, holds in models.items():
+            found[f"{side}_model"][holds.to_numpy(bool)] = model
     return rows.assign(**found)
 
 
 def model_border(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the models of times on a CUDA device that another process than the one that executes took."""
-    names = ["base_model", "new_model"]
-    return rows.assign(**rows[names].mask(rows[names].isin([ONE_LAUNCH, SEVERAL_LAUNCHES]), BORDER))
+    borders = {ONE_LAUNCH: BORDER, SEVERAL_LAUNCHES: BORDER}
+    names = ("base_model", "new_model")
+    return rows.assign(**{name: rows[name].map(lambda model: borders.get(model, model)) for name in names})
 
 
 def noise_within(rows: pd.DataFrame) -> np.ndarray:

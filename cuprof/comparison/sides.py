@@ -12,19 +12,20 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection
 
 from cuprof.comparison.trials import (
+    RANKED,
     Source,
     Stored,
-    choose_fastest,
     each,
     ending_of,
     is_timed,
     make_trials,
     name_of,
-    once_each,
+    number_keys,
     read_trials,
 )
 from cuprof.core.errors import UnknownNameError, UsageError
@@ -86,13 +87,28 @@ class Side:
 
     @cached_property
     def once(self) -> pd.DataFrame:
-        """Return a row for each trial; see `once_each`."""
-        return once_each(self.trials)
+        """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
+        first = self.trials[self.trials["expected"] != "wrong"].drop_duplicates("trial")
+        return first.set_index("trial", drop=False).rename_axis(None)
 
     @cached_property
     def fastest(self) -> pd.DataFrame:
-        """Return the trial that stands for each problem and device; see `choose_fastest`."""
-        return choose_fastest(self.trials)
+        """Return the fastest trial at each problem and device as `once` does, else the first that failed there.
+
+        Its column `choices` says how many it was chosen from.
+        """
+        trials, times = self.once, dict[int, float]()
+        for measure in reversed(RANKED):
+            timed = self.trials[self.trials["measure"] == measure.value]
+            times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
+        (groups,) = number_keys(trials, by=("problem", "device"))
+        is_right = (trials["measure"] != "").to_numpy(bool)
+        kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
+        times_ns = np.array([times.get(trial, np.inf) for trial in trials["trial"]])
+        order = np.lexsort((times_ns, kinds))
+        _, first = np.unique(groups[order], return_index=True)
+        choices = np.bincount(groups, is_right).astype(np.int64)
+        return trials.iloc[order[first]].assign(choices=np.maximum(choices, 1))
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
@@ -226,10 +242,17 @@ class Finder:
 
     def _sweep(self, text: str) -> Side:
         with self._open() as connection:
-            sweeps = list_tried_sweeps(connection)
-            sweep = self._pick(sweeps, text)
-            trials, source = read_trials(connection, [sweep.id]), Stored(connection.engine)
-        return Side(text, "sweep", _describe(sweep), trials, source, self.url, (sweep.id,), _unfinished(sweep))
+            sweep = self._pick(list_tried_sweeps(connection), text)
+            return self._of_sweeps(connection, text, "sweep", _describe(sweep), [sweep])
+
+    def _of_sweeps(
+        self, connection: Connection, text: str, kind: str, description: str, sweeps: Sequence[SweepRow], *notes: str
+    ) -> Side:
+        """Return some sweeps as one side, with a note for each that is not finished."""
+        ids = tuple(sweep.id for sweep in sweeps)
+        notes += tuple(f"sweep {sweep.id} is not finished ({sweep.state})" for sweep in sweeps if not sweep.is_finished)
+        trials, source = read_trials(connection, ids), Stored(connection.engine)
+        return Side(text, kind, description, trials, source, self.url, ids, notes)
 
     def _pick(self, sweeps: Sequence[SweepRow], text: str) -> SweepRow:
         if text.isdigit():
@@ -274,11 +297,9 @@ class Finder:
             clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
             notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
             used = clean or chosen
-            ids = tuple(sweep.id for sweep in used)
-            trials, source = read_trials(connection, ids), Stored(connection.engine)
-        name = f"commit {matching[0][:10]} (sweep{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))})"
-        unfinished = tuple(note for sweep in used for note in _unfinished(sweep))
-        return Side(text, "commit", name, trials, source, self.url, ids, (*notes, *unfinished))
+            ids = ", ".join(str(sweep.id) for sweep in used)
+            description = f"commit {matching[0][:10]} (sweep{'s' if len(used) > 1 else ''} {ids})"
+            return self._of_sweeps(connection, text, "commit", description, used, *notes)
 
     def _database(self, text: str, url: str, sweep: str | None, file: str) -> Side:
         if file and not Path(file).is_file():
@@ -355,10 +376,6 @@ def _resolve(revision: str) -> str:
 def _describe(sweep: SweepRow) -> str:
     started = datetime.fromtimestamp(sweep.started_at or 0.0, UTC)
     return f"sweep {sweep.id} ({sweep.experiment or sweep.name}, {started:%Y-%m-%d %H:%M})"
-
-
-def _unfinished(sweep: SweepRow) -> tuple[str, ...]:
-    return () if sweep.is_finished else (f"sweep {sweep.id} is not finished ({sweep.state})",)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -12,11 +12,10 @@ from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.core.point import Point, format_coordinate
-from cuprof.core.records import FAILED, Measure, State
-from cuprof.results.devices import list_devices
+from cuprof.core.records import Measure, State
 from cuprof.results.read import read_results
 from cuprof.results.samples import read_pool, read_references, read_samples
-from cuprof.results.sweeps import read_configurations
+from cuprof.results.sweeps import list_devices, read_configurations
 from cuprof.statistics.contrasts import Known, learn
 from cuprof.statistics.correlation import Pools
 from cuprof.statistics.samples import Samples
@@ -180,31 +179,6 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
         {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
     )
     return frame, Source(Samples.joined(samples))
-
-
-def once_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
-    first = rows[rows["expected"] != "wrong"].drop_duplicates("trial")
-    return first.set_index("trial", drop=False).rename_axis(None)
-
-
-def choose_fastest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest trial at each problem and device as `once_each` does, else the first that failed there.
-
-    Its column `choices` says how many it was chosen from.
-    """
-    trials, times = once_each(rows), dict[int, float]()
-    for measure in reversed(RANKED):
-        timed = rows[rows["measure"] == measure.value]
-        times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
-    (groups,) = number_keys(trials, by=("problem", "device"))
-    is_right = (trials["measure"] != "").to_numpy(bool)
-    kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
-    times_ns = np.array([times.get(trial, np.inf) for trial in trials["trial"]])
-    order = np.lexsort((times_ns, kinds))
-    _, first = np.unique(groups[order], return_index=True)
-    choices = np.bincount(groups, is_right).astype(np.int64)
-    return trials.iloc[order[first]].assign(choices=np.maximum(choices, 1))
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:

@@ -13,8 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.results.rows import as_record
-from cuprof.results.sweeps import is_outdated
+from cuprof.results.sweeps import as_record, is_outdated
 from cuprof.store import tables as t
 
 

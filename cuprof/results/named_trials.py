@@ -14,7 +14,7 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.plan.axes import match
-from cuprof.results.rows import as_record
+from cuprof.results.sweeps import as_record
 from cuprof.store import tables as t
 
 
