@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import starmap
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,10 +60,6 @@ class VariantComparisons:
             for row in each(found):  # in one pass: looking one up in a frame takes milliseconds
                 self._rows[left[row.group]][row.base_identity, row.new_identity, row.measure] = row
 
-    def foresee(self, trials: Iterable[tuple[str, str]]) -> None:
-        """Make the comparisons that `find` is to be asked for, for many pairs of trials in a fraction of the time."""
-        self._make(filter(None, starmap(self._contenders, trials)))
-
     def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
 
@@ -98,13 +93,13 @@ class VariantComparisons:
         Args:
             base, new: identities.
         """
-        self.foresee_ratios([(base, new, measure)])
+        self.foresee([(base, new, measure)])
         return self._ratios[base, new, measure]
 
-    def foresee_ratios(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
-        """Compute what `find_ratio` is to be asked, of many at once in a fraction of the time."""
+    def foresee(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
+        """Make what `find` and `find_ratio` are to be asked for, of many pairs at once in a fraction of the time."""
         left, missing = [], [key for key in dict.fromkeys(asked) if key not in self._ratios]
-        self.foresee((base, new) for base, new, _ in missing)
+        self._make(filter(None, (self._contenders(base, new) for base, new, _ in missing)))
         for key in missing:
             base, new, measure = key
             row = self.find(*key)

@@ -281,7 +281,8 @@ class Finder:
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
             prefix = revision.lower()
             matching = sorted(commit for commit in commits if prefix and commit.startswith(prefix))
-            resolved = "" if matching else _resolve(revision)
+            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            resolved = "" if matching else run_git(find_project().root, *asked) or ""
             if resolved in commits:
                 matching = [resolved]
             if len(matching) != 1:
@@ -365,12 +366,6 @@ def _choose_newest(own: Mapping[Point, Sequence[int]], others: Mapping[Point, Se
         problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
         for problem, sweeps in own.items()
     }
-
-
-def _resolve(revision: str) -> str:
-    """Return the commit that git knows under a name such as HEAD~1 in the project; empty where it knows none."""
-    name = f"{revision}^{{commit}}"
-    return run_git(find_project().root, "rev-parse", "--verify", "--quiet", "--end-of-options", name) or ""
 
 
 def _describe(sweep: SweepRow) -> str:

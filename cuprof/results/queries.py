@@ -48,7 +48,6 @@ _RELATIONS = {
     True: "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
     False: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 }
-_REFUSED = "a query only reads; {} is refused and nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,8 @@ def _find_sql(connection: Any, text: str) -> str:
             raise UsageError(f"{name} is a query of its own; give one name, or a SELECT statement in quotes")
         if near := get_close_matches(verb, READING, n=1, cutoff=0.8):
             raise UsageError(f"{verb.upper()} is not SQL: did you mean {near[0].upper()}?")
-        raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
+        what = verb.upper() or repr(text[:20])
+        raise UsageError(f"a query only reads; {what} is refused and nothing was changed")
     for folder in _folders():
         if (folder / f"{text}.sql").is_file():
             return (folder / f"{text}.sql").read_text(encoding="utf-8")

@@ -57,9 +57,7 @@ class SweepRow:
     def selection(self) -> str:
         """Return the word of a command line that selects what the sweep swept: a study, a script or a family."""
         script = re.search(r"\S+\.(py|json)\b", self.command_line)
-        if self.experiment or not script:
-            return f"experiment={self.experiment}" if self.experiment else f"family={self.family}"
-        return script[0].removeprefix("family=")
+        return script[0].removeprefix("family=") if script and not self.experiment else _setting(self)
 
 
 _COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
@@ -110,30 +108,18 @@ def get_sweep(
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
     stored = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose == "timing"))
-    what_to_do = (
-        f"the newest sweep is of {_setting(stored[-1])}; write that"
-        if stored
-        else "run cuprof sweep experiment=NAME first"
-    )
+    newest = f"the newest sweep is of {_setting(stored[-1])}; write that" if stored else ""
     known = {sweep.experiment or sweep.family for sweep in stored}
+    what_to_do = newest or "run cuprof sweep experiment=NAME first"
     raise UnknownNameError("stored experiment", experiment, known, f"({what_to_do})")
 
 
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
-    found: int | None = connection.scalar(
-        sa.select(t.sweep.c.id)
-        .where(
-            t.sweep.c.started_at < sweep.started_at,
-            t.sweep.c.experiment == sweep.experiment,
-            t.sweep.c.family == sweep.family,
-            t.sweep.c.purpose == "timing",
-            t.sweep.c.state == FINISHED,
-        )
-        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
-        .limit(1)
-    )
-    return found
+    same = {"experiment": sweep.experiment, "family": sweep.family, "purpose": "timing", "state": FINISHED}
+    chosen = (*(t.sweep.c[name] == value for name, value in same.items()), t.sweep.c.started_at < sweep.started_at)
+    found = _rows(connection, sa.select(*_COLUMNS).where(*chosen))
+    return found[-1].id if found else None
 
 
 def is_newest(connection: Connection, sweep: SweepRow) -> bool:
@@ -162,22 +148,19 @@ def is_outdated(software: Mapping[str, str] | None) -> bool:
 
 def count_looked_again(connection: Connection, sweep_id: int) -> int:
     """Return how many trials a search has looked at more than once."""
-    again = (
-        sa.select(t.run.c.trial_id)
-        .where(t.run.c.sweep_id == sweep_id)
-        .group_by(t.run.c.trial_id)
-        .having(sa.func.count() > 1)
-    )
+    runs = sa.select(t.run.c.trial_id).where(t.run.c.sweep_id == sweep_id)
+    again = runs.group_by(t.run.c.trial_id).having(sa.func.count() > 1)
     return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
 
 
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
-    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))), None)
-    if found is None:
+    numbered = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))
+    if not numbered:
         newest = connection.scalar(sa.select(sa.func.max(t.sweep.c.id)))
         raise SelectionError(
             f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
         )
+    (found,) = numbered
     if not experiment:
         return found
     # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
@@ -227,9 +210,8 @@ def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, s
 def list_tried(connection: Connection, sweep_id: int) -> set[str]:
     """Return the identities of a sweep's trials that it has a run of."""
     tried = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
-    return set(
-        connection.scalars(tried.where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None)))
-    )
+    chosen = (t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None))
+    return set(connection.scalars(tried.where(*chosen)))
 
 
 def read_known(connection: Connection, identities: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -299,15 +281,9 @@ def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> 
     Args:
         comparable: see `DeviceRow`.
     """
-    row = connection.execute(
-        sa.select(*t.calibration.c)
-        .join(t.device, t.device.c.id == t.calibration.c.device_id)
-        .where(t.device.c.comparable == comparable)
-        .order_by(
-            t.calibration.c.read_bandwidth.is_(None),
-            (t.calibration.c.sweep_id == sweep_id).desc(),
-            t.calibration.c.sweep_id.desc(),
-        )
-        .limit(1)
-    ).first()
+    calibration = t.calibration.c
+    query = sa.select(*calibration).join(t.device, t.device.c.id == calibration.device_id)
+    query = query.where(t.device.c.comparable == comparable).order_by(calibration.read_bandwidth.is_(None))
+    own_first = (calibration.sweep_id == sweep_id).desc(), calibration.sweep_id.desc()
+    row = connection.execute(query.order_by(*own_first).limit(1)).first()
     return None if row is None else as_record(row, Calibration)

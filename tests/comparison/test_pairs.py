@@ -70,7 +70,8 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
 ) -> None:
     entries = fill_sweep(store)
     comparisons = VariantComparisons(entries)
-    comparisons.foresee(permutations(entries.trials["identity"].unique(), 2))  # all at once; `rows` makes others alone
+    pairs = permutations(entries.trials["identity"].unique(), 2)
+    comparisons.foresee((*pair, Measure.COLD) for pair in pairs)  # all at once; `rows` makes others alone
     rows, alike, others = 0, ("first", "second", "third", "apart"), ("host", "other", "wrong", "broken")
     for base, new in [*permutations(alike, 2), *product(("first", "apart"), others), *combinations(others, 2)]:
         found = comparisons.rows(Contender(base), Contender(new))
