@@ -71,11 +71,7 @@ def noise_within(rows: pd.DataFrame) -> np.ndarray:
 
 
 def noise_between(noises: Mapping[str, SweepNoise], rows: pd.DataFrame) -> np.ndarray:
-    """Return the noise of the times of comparisons between sweeps, (n, 3): the fields of `Noise`.
-
-    Args:
-        noises: device → noise of its times.
-    """
+    """Return the noise of the times of comparisons between sweeps, by their device: (n, 3), the fields of `Noise`."""
     times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
     names = ["device", "base_model", "new_model"]
     (numbers,) = number_keys(rows, by=names)

@@ -31,16 +31,14 @@ class VariantComparisons:
     The error rate of a row is that of the whole comparison of its two variants: all problems, devices and kernel times,
     and every choice of tunables. A comparison is made when it is first asked for, then kept. One from NEW to BASE is
     another than from BASE to NEW; of the two, what is shown should be asked for in the direction in which it is said.
-
-    Args:
-        sweep: the trials of one sweep.
+    Trials are asked for by their identities.
     """
 
     def __init__(self, sweep: Side) -> None:
         self._sweep = sweep
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
         first = sweep.trials.drop_duplicates("identity")
-        facts = (first[name] for name in ("variant", "device", "tool", "backend"))
+        facts = (first[name] for name in ("variant", "device", "backend"))
         self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
         self._rows: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
         self._sides: dict[Contender, Side] = {}
@@ -66,9 +64,6 @@ class VariantComparisons:
         That is so of trials at two problems or of two back ends, of tunables that are not the variant's fastest there,
         and of a trial that is not right. Trials of two devices are compared beside the other trials of their variants
         on those devices.
-
-        Args:
-            base, new: identities.
         """
         contenders = self._contenders(base, new)
         return self.rows(*contenders).get((base, new, measure.value)) if contenders else None
@@ -77,8 +72,8 @@ class VariantComparisons:
         """Return which two are compared to compare two trials; None where none are."""
         if not (base in self._places and new in self._places):
             return None
-        (before, on, tool, backend), (after, elsewhere, *method) = self._places[base], self._places[new]
-        if (tool == "" and [tool, backend] != method) or (before, on) == (after, elsewhere):
+        (before, on, backend), (after, elsewhere, other_backend) = self._places[base], self._places[new]
+        if backend != other_backend or (before, on) == (after, elsewhere):
             return None  # of a variant on one device the fastest is one and the same trial
         devices = (on, elsewhere) if on != elsewhere else ("", "")
         return Contender(before, devices[0]), Contender(after, devices[1])
@@ -89,9 +84,6 @@ class VariantComparisons:
         It is the ratio of `find` where that finds a row, and the same estimator's where it does not: also of two trials
         whose methods mean something else (two back ends'), of which no verdict is given. It is None where one of them
         was not timed.
-
-        Args:
-            base, new: identities.
         """
         self.foresee([(base, new, measure)])
         return self._ratios[base, new, measure]

@@ -61,13 +61,11 @@ class Side:
     """What BASE or NEW stands for.
 
     Args:
-        text: as typed.
         kind: "sweep", "variant", "commit", "database", or the tool whose file it is, as in "nvbench".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         trials: a row for each trial and measure; `cuprof.comparison.trials.COLUMNS` says what the columns hold.
         source: where the samples of the trials come from.
-        url: the database, empty for files of other tools.
-        sweeps: the sweeps that the trials come from.
+        url, sweeps: the database and the sweeps that the trials come from; empty for files of other tools.
         notes: what a reader must know before believing a comparison with this side.
     """
 

@@ -187,11 +187,7 @@ def each(rows: pd.DataFrame) -> Iterator[Any]:
 
 
 def label_of(trial: Any) -> str:
-    """Return a trial for people, with the device's number where its name does not tell it.
-
-    Args:
-        trial: a row of a side's trials.
-    """
+    """Return a row of a side's trials for people, with the device's number where its name does not tell it."""
     number = f"device {trial.device_number}" if trial.device_repeats else ""
     return " · ".join(part for part in (name_of(trial), trial.problem.label, trial.tunables.label, number) if part)
 

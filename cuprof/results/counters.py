@@ -31,12 +31,9 @@ _OF_METRIC = {"metric": (to_words, t.metric.c.name), **named(to_words, t.metric,
 def read_counters(connection: Connection, sweep_id: int, *, by_launch: bool = False) -> pd.DataFrame:
     """Return every stored counter of a sweep's trials, whichever sweep it was collected in.
 
-    A row is a metric of a profile, rolled up over the launches of its trial. Columns: `trial_id`, `profile_id`,
-    `cache_mode`, `clock_control`, `metric`, `unit`, `rollup`, `value` (NaN for text or no number), `text`. Rows come by
-    profile, launch, and the metric's name.
-
-    Args:
-        by_launch: a row is a metric of a launch, which has `ordinal` and `kernel` as well.
+    A row is a metric of a profile, rolled up over the launches of its trial, or of one launch, which has `ordinal` and
+    `kernel` as well. Columns: `trial_id`, `profile_id`, `cache_mode`, `clock_control`, `metric`, `unit`, `rollup`,
+    `value` (NaN for text or no number), `text`. Rows come by profile, launch, and the metric's name.
     """
     table, columns = (t.counter, _OF_PROFILE | _OF_LAUNCH) if by_launch else (t.trial_counter, _OF_PROFILE)
     columns = columns | _OF_METRIC | named(to_floats, table, "value") | named(to_words, table, "text")

@@ -24,7 +24,6 @@ class StationRow:
 
     Args:
         doing: the step and the trial; empty between jobs.
-        done: how many trials it has done.
         silent_s: how long ago its process said that it is there.
         state: "working", "silent" (others may take its trials), "gone" (its process has ended on this host) or "left".
     """
@@ -71,11 +70,7 @@ class Progress:
 
 
 def list_progress(connection: Connection, sweep_id: int | None = None) -> list[Progress]:
-    """Return the sweeps that are not finished, the newest first; where there is none, the newest of all.
-
-    Args:
-        sweep_id: this one alone.
-    """
+    """Return one sweep, or those that are not finished, the newest first; where there is none, the newest of all."""
     numbers = sa.select(t.sweep.c.id).order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
     if sweep_id is not None:
         found = connection.scalars(numbers.where(t.sweep.c.id == sweep_id)).all()

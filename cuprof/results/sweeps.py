@@ -277,9 +277,6 @@ def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> 
     """Return what the sweep measured of a kind of device, or what was measured last where the sweep measured nothing.
 
     One with a bandwidth comes before one without. None where there is no calibration.
-
-    Args:
-        comparable: see `DeviceRow`.
     """
     calibration = t.calibration.c
     query = sa.select(*calibration).join(t.device, t.device.c.id == calibration.device_id)

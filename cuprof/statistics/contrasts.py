@@ -206,8 +206,7 @@ class _Series:
     """The logarithms of many series, with what each shows of correlation.
 
     Args:
-        values: in the order in which they were taken.
-        ordered: each series ascending.
+        values: in the order in which they were taken; `ordered` has each series ascending.
         ranks: of the values in their series, the middle one 0.
     """
 
@@ -247,8 +246,7 @@ class _Shared:
 
     Args:
         ours, theirs: places of their samples in all values of BASE and of NEW, pair by pair, by round.
-        counts: of each pair's shared rounds.
-        pairs: those with enough of them.
+        counts: of each pair's shared rounds; `pairs` are those with enough of them.
     """
 
     ours: np.ndarray

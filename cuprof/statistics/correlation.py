@@ -77,12 +77,7 @@ class Inflation(NamedTuple):
 
 
 def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the rank of each value in its series, the middle one 0.
-
-    Args:
-        order: what orders many series, one behind the other, so that each is ascending.
-        ends: where each ends.
-    """
+    """Return the rank of each value in its series, the middle one 0, given the order that makes each ascending."""
     counts = np.diff(ends, prepend=0)
     ranks = np.empty(order.size)
     ranks[order] = np.arange(order.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
@@ -90,11 +85,7 @@ def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:
-    """Return what each series shows of the correlation of neighbours.
-
-    Args:
-        ranks: of samples in the order in which they were taken; see `ranks_of`.
-    """
+    """Return what each series shows, by its ranks (`ranks_of`), of the correlation of neighbours."""
     counts = np.diff(ends, prepend=0)
     starts = ends - counts
     found, sizes = np.zeros((ends.size, 2)), np.ones((ends.size, 2), dtype=np.int64)
@@ -122,11 +113,7 @@ def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) ->
 
 
 def pool(neighbours: Neighbours, before: Pools) -> Pools:
-    """Return what some series say together.
-
-    Args:
-        before: the pool without them.
-    """
+    """Return what some series say together, added to the pool before them."""
     found = [
         _pooled(*(each[some, kind] for each in neighbours), *(each[:, kind] for each in before))
         for kind, some in enumerate((neighbours.counts >= 3).T)
@@ -135,11 +122,7 @@ def pool(neighbours: Neighbours, before: Pools) -> Pools:
 
 
 def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
-    """Return the inflation of each series: by neighbours or, where it is larger, by tenths.
-
-    Args:
-        pools: of each series, its pool.
-    """
+    """Return the inflation of each series, given its pool: by neighbours or, where it is larger, by tenths."""
     counts = neighbours.counts.astype(np.float64)
     mean, deviation = _posterior(neighbours.found, counts, *pools)
     factors, uncertainties = _inflation(counts, mean, deviation)

@@ -41,8 +41,7 @@ def placement_variances(
     """Return the variance of the shares of the other series below each sample, for both series of each pair: (n, 2).
 
     Args:
-        first, second: ascending series, one behind the other; see `find_quantiles`.
-        shifts: what the first of each pair is moved by.
+        shifts: what the first of each pair is moved by; for the others see `find_quantiles`.
     """
     return _choose_loops(ends.size)[1](first, ends, second, second_ends, shifts)
 
