@@ -64,7 +64,7 @@ class _Place(NamedTuple):
 
     key: int
     device: str
-    device_number: int
+    device_number: str
     device_repeats: bool
 
 
@@ -121,8 +121,7 @@ def _take_equal(left: dict[int, _Place], others: dict[int, _Place], on: Sequence
 
 def _devices(places: Sequence[Any]) -> str:
     """Return which devices of one name these are of."""
-    numbers = " and ".join("None" if place.device_number < 0 else str(place.device_number) for place in places)
-    return f"{places[0].device} is device {numbers}"
+    return f"{places[0].device} is device {' and '.join(place.device_number for place in places)}"
 
 
 def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -192,7 +192,10 @@ class Finder:
             source = Stored(connection.engine)
             sides = []
             for text, name, own_sweeps, others in zip((base, new), names, ran, reversed(ran), strict=True):
-                chosen = _choose_newest(own_sweeps, others)
+                chosen = {  # at every problem: the newest that ran the other one too, else its newest
+                    problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
+                    for problem, sweeps in own_sweeps.items()
+                }
                 places = zip(results["variant"], results["problem"], results["sweep_id"], strict=True)
                 own = [variant == name and chosen.get(problem) == sweep for variant, problem, sweep in places]
                 used = tuple(sweep for sweep in candidates if sweep in chosen.values())
@@ -343,7 +346,7 @@ def read_side(path: Path, text: str = "") -> Side:
             "backend": "cuda",
             "device": trial.device,
             "device_key": trial.device,
-            "device_number": -1 if trial.device_id is None else trial.device_id,
+            "device_number": str(trial.device_id),
             "device_repeats": len(numbers[trial.device]) > 1,
             "state": trial.state.value,
             "message": trial.message,
@@ -356,14 +359,6 @@ def read_side(path: Path, text: str = "") -> Side:
     ]
     description = f"{imported.tool}'s {path.name}"
     return Side(text or str(path), imported.kind, description, *make_trials(records), notes=imported.notes)
-
-
-def _choose_newest(own: Mapping[Point, Sequence[int]], others: Mapping[Point, Sequence[int]]) -> dict[Point, int]:
-    """Return a variant's sweep at every problem: the newest that ran the other one too, else its newest."""
-    return {
-        problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
-        for problem, sweeps in own.items()
-    }
 
 
 def _describe(sweep: SweepRow) -> str:

@@ -24,7 +24,7 @@ from cuprof.worker.method import relevant_settings
 
 COLUMNS: Mapping[str, Any] = {
     "family": "", "variant": "", "backend": "", "problem": Point(), "tunables": Point(), "device": "",
-    "device_key": "", "device_id": 0, "device_number": -1, "device_repeats": False, "on_host": False, "identity": "",
+    "device_key": "", "device_id": 0, "device_number": "", "device_repeats": False, "on_host": False, "identity": "",
     "state": State.OK.value, "message": "", "expected": "right", "run_id": 0, "run_sweep_id": 0, "started_at": 0.0,
     "duration_ns": 0, "job": "", "code": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1,
     "samples": 0, "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
@@ -34,7 +34,7 @@ COLUMNS: Mapping[str, Any] = {
 They are those of the results frame, and beside them:
 
 - `trial`: a number, equal in the rows of one trial
-- `device_number`: the device's on its machine, where another tool tells it and equal names may be several devices
+- `device_number`: the device's on its machine, as another tool tells it: equal names may be several devices
 - `device_repeats`: another tool has timings of several devices of this name
 - `on_host`: the device is the host's processor
 - `tool`: the other tool that measured it
@@ -147,7 +147,6 @@ def read_trials(
     every: pd.DataFrame = pd.concat([timed, untimed]).sort_index(kind="stable")
     frame = every.assign(**{name: value for name, value in COLUMNS.items() if name not in every})
     frame["trial"] = pd.factorize(frame["trial"])[0]
-    frame["device_number"] = frame["device_number"].astype(object)  # another tool's may be of any size
     return frame[["trial", *COLUMNS]].reset_index(drop=True)
 
 
@@ -219,4 +218,4 @@ def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
 
 def _dtype(name: str) -> Any:
     kind = type(COLUMNS.get(name, 0))
-    return object if name == "device_number" else kind if kind in (int, float, bool) else object
+    return kind if kind in (int, float, bool) else object

@@ -69,7 +69,11 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
     if len(families) > 1:
         raise UsageError(f"{variant!r} is a variant of {list_first(families, 5)}; write {families[0]}/{variant}")
     points = [{**trial.problem, **trial.tunables} for trial in trials]
-    fitting = [trial for trial, point in zip(trials, points, strict=True) if _fits(point, coordinates)]
+    fitting = [
+        trial
+        for trial, point in zip(trials, points, strict=True)
+        if all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
+    ]
     if not fitting:
         raise SelectionError(f"no trial of {text} is stored there: there is {_list_points(points, coordinates)}")
     return sorted(fitting, key=lambda trial: (-trial.sweep_id, trial.median_ns, trial.id))
@@ -85,10 +89,6 @@ def _read_coordinates(given: Sequence[str], settings: Sequence[str]) -> dict[str
             raise UsageError(f"{word!r} is no coordinate; write problem.n=2**20, tune.block=128 or VARIANT:block=128")
         found[name] = value
     return found
-
-
-def _fits(point: Mapping[str, Coordinate], coordinates: Mapping[str, str]) -> bool:
-    return all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
 
 
 def _list_points(points: Sequence[Mapping[str, Coordinate]], axes: Collection[str]) -> str:

@@ -258,19 +258,17 @@ def list_devices(connection: Connection, sweep_ids: Collection[int] | None = Non
     Args:
         sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
     """
-    every = sa.select(*t.device.c).order_by(t.device.c.id)
-    chosen = every if sweep_ids is None else every.where(_is_of(sweep_ids))
-    rows = connection.execute(chosen)
+    query = sa.select(*t.device.c).order_by(t.device.c.id)
+    if sweep_ids is not None:
+        member = t.sweep_trial.c
+        planned = sa.select(member.device_id)
+        trials = sa.select(t.trial.c.device_id).join(t.sweep_trial, member.trial_id == t.trial.c.id)
+        runs = sa.select(t.run.c.device_id).join(t.sweep_trial, member.run_id == t.run.c.id)
+        of_sweeps = [each.where(member.sweep_id.in_(sweep_ids)) for each in (planned, trials, runs)]
+        calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
+        query = query.where(sa.or_(*(t.device.c.id.in_(each) for each in (*of_sweeps, calibrated))))
+    rows = connection.execute(query)
     return [DeviceRow(row.id, row.comparable, as_record(row, DeviceFacts, index=row.ordinal)) for row in rows]
-
-
-def _is_of(sweep_ids: Collection[int]) -> sa.ColumnElement[bool]:
-    members = t.sweep_trial.c.sweep_id.in_(sweep_ids)
-    planned = sa.select(t.sweep_trial.c.device_id).where(members)
-    trials = sa.select(t.trial.c.device_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id).where(members)
-    runs = sa.select(t.run.c.device_id).join(t.sweep_trial, t.sweep_trial.c.run_id == t.run.c.id).where(members)
-    calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
-    return sa.or_(*(t.device.c.id.in_(each) for each in (planned, trials, runs, calibrated)))
 
 
 def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> Calibration | None:
