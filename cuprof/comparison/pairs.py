@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,16 +13,8 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each
 from cuprof.core.records import Measure
 
-
-class Contender(NamedTuple):
-    """A variant, on one device where it is compared with itself or another on a second one.
-
-    Args:
-        device: its name; empty stands for every device that the variant ran on.
-    """
-
-    variant: str
-    device: str = ""
+Contenders = tuple[str, str, tuple[str, str]]
+"""Two variants, and the device of each where they are compared on two; else empty, for all that they ran on."""
 
 
 class VariantComparisons:
@@ -40,21 +32,22 @@ class VariantComparisons:
         first = sweep.trials.drop_duplicates("identity")
         facts = (first[name] for name in ("variant", "device", "backend"))
         self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
-        self._rows: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
-        self._sides: dict[Contender, Side] = {}
+        self._rows: dict[Contenders, dict[tuple[str, str, str], Any]] = {}
+        self._sides: dict[tuple[str, str], Side] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
-    def rows(self, base: Contender, new: Contender) -> Mapping[tuple[str, str, str], Any]:
-        """Return (identity, identity, measure) → row of comparing two contenders; none where they are not compared."""
-        self._make([(base, new)])
-        return self._rows[base, new]
+    def rows(self, base: str, new: str, on: tuple[str, str] = ("", "")) -> Mapping[tuple[str, str, str], Any]:
+        """Return (identity, identity, measure) → row of comparing two variants; none where they are not compared."""
+        self._make([(base, new, on)])
+        return self._rows[base, new, on]
 
-    def _make(self, pairs: Iterable[tuple[Contender, Contender]]) -> None:
+    def _make(self, pairs: Iterable[Contenders]) -> None:
         """Make the comparisons that are missing, together: one by one they would take several times as long."""
         left = [pair for pair in dict.fromkeys(pairs) if pair not in self._rows]
         self._rows |= {pair: {} for pair in left}
         if left:
-            found = compare_within(self._sweep, [(self._side(base), self._side(new)) for base, new in left])
+            sides = [(self._side(base, on[0]), self._side(new, on[1])) for base, new, on in left]
+            found = compare_within(self._sweep, sides)
             for row in each(found):  # in one pass: looking one up in a frame takes milliseconds
                 self._rows[left[row.group]][row.base_identity, row.new_identity, row.measure] = row
 
@@ -68,15 +61,14 @@ class VariantComparisons:
         contenders = self._contenders(base, new)
         return self.rows(*contenders).get((base, new, measure.value)) if contenders else None
 
-    def _contenders(self, base: str, new: str) -> tuple[Contender, Contender] | None:
+    def _contenders(self, base: str, new: str) -> Contenders | None:
         """Return which two are compared to compare two trials; None where none are."""
         if not (base in self._places and new in self._places):
             return None
         (before, on, backend), (after, elsewhere, other_backend) = self._places[base], self._places[new]
         if backend != other_backend or (before, on) == (after, elsewhere):
             return None  # of a variant on one device the fastest is one and the same trial
-        devices = (on, elsewhere) if on != elsewhere else ("", "")
-        return Contender(before, devices[0]), Contender(after, devices[1])
+        return before, after, (on, elsewhere) if on != elsewhere else ("", "")
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
@@ -113,12 +105,11 @@ class VariantComparisons:
         ]
         return pd.concat(sides, axis=1).assign(measure=words)
 
-    def _side(self, contender: Contender) -> Side:
-        if contender not in self._sides:
+    def _side(self, variant: str, device: str) -> Side:
+        if (variant, device) not in self._sides:
             trials = self._sweep.trials
-            fitting = trials["variant"] == contender.variant
-            if contender.device:
-                fitting &= trials["device"] == contender.device
-            variant = contender.variant
-            self._sides[contender] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
-        return self._sides[contender]
+            fitting = trials["variant"] == variant
+            if device:
+                fitting &= trials["device"] == device
+            self._sides[variant, device] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
+        return self._sides[variant, device]
