@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -335,9 +335,7 @@ def _suggest(connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> s
 def read_side(path: Path, text: str = "") -> Side:
     """Return a file of another tool's as one side; devices that share their name are marked so."""
     imported = imported_results.read_results(path)
-    numbers: dict[str, set[int | None]] = defaultdict(set)
-    for trial in imported.trials:
-        numbers[trial.device].add(trial.device_id)
+    devices = Counter(name for name, _ in {(trial.device, trial.device_id) for trial in imported.trials})
     records = [
         {
             "family": trial.family,
@@ -347,7 +345,7 @@ def read_side(path: Path, text: str = "") -> Side:
             "device": trial.device,
             "device_key": trial.device,
             "device_number": str(trial.device_id),
-            "device_repeats": len(numbers[trial.device]) > 1,
+            "device_repeats": devices[trial.device] > 1,
             "state": trial.state.value,
             "message": trial.message,
             "tool": imported.tool,

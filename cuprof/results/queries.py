@@ -45,8 +45,8 @@ Fetch = Callable[[], Batch]
 """Return the next rows, none at the end."""
 _PLACE = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
 _RELATIONS = {
-    True: "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
-    False: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+    "sqlite": "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    "postgresql": "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 }
 
 
@@ -157,11 +157,11 @@ def _find_sql(connection: Any, text: str) -> str:
     for folder in _folders():
         if (folder / f"{text}.sql").is_file():
             return (folder / f"{text}.sql").read_text(encoding="utf-8")
-    relations = {row[0] for row in connection.execute(_RELATIONS[isinstance(connection, sqlite3.Connection)])}
+    dialect = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
+    relations = {row[0] for row in connection.execute(_RELATIONS[dialect])}
     if text in relations:
         return f'SELECT * FROM "{text}"'
-    views = list_views("sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql")
-    if text in views:  # this view came after the database's last write
+    if text in (views := list_views(dialect)):  # this view came after the database's last write
         return views[text].partition(f"CREATE VIEW {text} AS")[2]
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 
@@ -237,14 +237,9 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 @contextmanager
 def _translated(connection: Any, url: str, give_up: float) -> Iterator[None]:
-    errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
-    if not isinstance(connection, sqlite3.Connection):
-        import psycopg
-
-        errors = (psycopg.Error,)
     try:
         yield
-    except errors as error:
+    except (connection.Error, UnicodeDecodeError) as error:
         # Python's own complaints, as of text that is not UTF-8, have no such code.
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
             raise KeyboardInterrupt from None
