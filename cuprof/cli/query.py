@@ -17,7 +17,6 @@ from cuprof.core.errors import UsageError, suggest
 from cuprof.core.text import count, visible_json
 from cuprof.results import queries
 from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
-from cuprof.results.rows import Rows
 
 TIME_LIMIT_S, LEAST_S = 600.0, 1e-6
 DETAIL = re.compile(r"(.*_)?(id|json|key|hash)|identity|method|recorded_at")
@@ -77,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
                 print(visible_json(text) if form == "json" else text, end="")
 
 
-def _texts(rows: Rows, form: str) -> Iterable[str]:
+def _texts(rows: queries.Rows, form: str) -> Iterable[str]:
     if form == "table":
         return [to_text(frame_parts(rows.names, rows.columns()), 0)]
     return iter_json(rows) if form == "json" else iter_csv(rows)

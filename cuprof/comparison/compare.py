@@ -155,11 +155,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
 
 
 def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]]) -> pd.DataFrame:
-    """Return the rows of many comparisons within one sweep as `compare` does of each, with their pair's `group`.
-
-    Args:
-        pairs: parts of the sweep.
-    """
+    """Return the rows of comparing pairs of parts of a sweep as `compare` does of each, with the pair's `group`."""
     options = Options()
     found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
     matched = pair_up(Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ()))
@@ -193,11 +189,7 @@ def judge_rows(
 
 
 def contrast_rows(rows: pd.DataFrame, base: Side, new: Side, noise: np.ndarray | None = None) -> Contrasts:
-    """Return the contrast of each row; of the samples of many a part is held at a time.
-
-    Args:
-        noise: (n, 3), see `Contrasts`.
-    """
+    """Return the contrast of each row, given the noise of its times; of many rows' samples a part is held at a time."""
     if rows.empty:
         return Contrasts.none_of(0)
     sides = (base.source, _of(rows, "base")), (new.source, _of(rows, "new"))

@@ -45,12 +45,15 @@ def match(base: Side, new: Side, tunables: str = "best") -> Matching:
     devices, equal ones meet: of equal name and number, or of equal name where each side has one such device.
 
     Args:
-        tunables: of two variants: each at its own fastest ("best"), or each choice with its equal ("equal").
+        tunables: of two variants: each at its own fastest ("best"; where none is right, the first that failed), or each
+            choice with its equal ("equal").
     """
     if base.kind == "variant" and new.kind == "variant":
         if tunables == "equal":
             return _match_keys(base.once, new.once, ("problem", "tunables"))
-        return _match_best(base, new)
+        found = _match_keys(base.fastest, new.fastest, ("problem",))
+        choices = [side.fastest["choices"][found.pairs[name]] for side, name in ((base, "base"), (new, "new"))]
+        return replace(found, pairs=found.pairs.assign(choices=choices[0].to_numpy() * choices[1].to_numpy()))
     if base.is_foreign != new.is_foreign:
         return _match_across(base.once, new.once)
     return _match_keys(base.once, new.once, ("family", "variant", "backend", "problem", "tunables"))
@@ -61,7 +64,7 @@ class _Place(NamedTuple):
 
     key: int
     device: str
-    device_number: int
+    device_number: str
     device_repeats: bool
 
 
@@ -118,15 +121,7 @@ def _take_equal(left: dict[int, _Place], others: dict[int, _Place], on: Sequence
 
 def _devices(places: Sequence[Any]) -> str:
     """Return which devices of one name these are of."""
-    numbers = " and ".join("None" if place.device_number < 0 else str(place.device_number) for place in places)
-    return f"{places[0].device} is device {numbers}"
-
-
-def _match_best(base: Side, new: Side) -> Matching:
-    """Match each variant's fastest tunables at each problem and device; where none is right, the first that failed."""
-    found = _match_keys(base.fastest, new.fastest, ("problem",))
-    choices = [side.fastest["choices"][found.pairs[name]] for side, name in ((base, "base"), (new, "new"))]
-    return replace(found, pairs=found.pairs.assign(choices=choices[0].to_numpy() * choices[1].to_numpy()))
+    return f"{places[0].device} is device {' and '.join(place.device_number for place in places)}"
 
 
 def _match_across(bases: pd.DataFrame, news: pd.DataFrame) -> Matching:

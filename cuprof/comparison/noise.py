@@ -30,13 +30,10 @@ TRANSFERS = NoiseModel("total, by the host's clock", 0.05)
 HOST = NoiseModel("CPU", 0.05)
 BORDER = NoiseModel("CUDA, by the judge's clock", 0.005, 25.0)
 """Assumed where nothing else is known; docs/comparing.md says what the figures were chosen from."""
-EVENTS = [0, 1]
-"""Places in `MODELS` of times by a CUDA device's own events."""
-MODELS = (ONE_LAUNCH, SEVERAL_LAUNCHES, OPENCL, TRANSFERS, HOST, BORDER)
 
 
 def add_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return matched rows with the place in `MODELS` of each time's assumed noise: `base_model`, `new_model`.
+    """Return matched rows with the model of each time's assumed noise: `base_model`, `new_model`.
 
     What has several launches is timed cold by means over several executions, as library calls are
     (docs/measurement.md, "Several launches").
@@ -45,21 +42,23 @@ def add_models(rows: pd.DataFrame) -> pd.DataFrame:
     for side in ("base", "new"):
         backends = rows[f"{side}_backend"]
         by_profile = [name for name in set(backends) if (spec := find_spec(name)) is not None and spec.times_by_profile]
-        models = {
-            HOST: rows[f"{side}_on_host"],
-            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
-            OPENCL: backends.isin(by_profile),
+        models = {  # of several that hold the last one stands
             SEVERAL_LAUNCHES: rows[f"{side}_several"],
+            OPENCL: backends.isin(by_profile),
+            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
+            HOST: rows[f"{side}_on_host"],
         }
-        holds = [each.to_numpy(bool) for each in models.values()]
-        found[f"{side}_model"] = np.select(holds, [*map(MODELS.index, models)], MODELS.index(ONE_LAUNCH))
+        found[f"{side}_model"] = np.full(len(rows), ONE_LAUNCH, dtype=object)
+        for model, holds in models.items():
+            found[f"{side}_model"][holds.to_numpy(bool)] = model
     return rows.assign(**found)
 
 
 def model_border(rows: pd.DataFrame) -> pd.DataFrame:
     """Return rows with the models of times on a CUDA device that another process than the one that executes took."""
-    models = {f"{side}_model": rows[f"{side}_model"].replace(EVENTS, MODELS.index(BORDER)) for side in ("base", "new")}
-    return rows.assign(**models)
+    borders = {ONE_LAUNCH: BORDER, SEVERAL_LAUNCHES: BORDER}
+    names = ("base_model", "new_model")
+    return rows.assign(**{name: rows[name].map(lambda model: borders.get(model, model)) for name in names})
 
 
 def noise_within(rows: pd.DataFrame) -> np.ndarray:
@@ -72,18 +71,14 @@ def noise_within(rows: pd.DataFrame) -> np.ndarray:
 
 
 def noise_between(noises: Mapping[str, SweepNoise], rows: pd.DataFrame) -> np.ndarray:
-    """Return the noise of the times of comparisons between sweeps, (n, 3): the fields of `Noise`.
-
-    Args:
-        noises: device → noise of its times.
-    """
+    """Return the noise of the times of comparisons between sweeps, by their device: (n, 3), the fields of `Noise`."""
     times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
     names = ["device", "base_model", "new_model"]
     (numbers,) = number_keys(rows, by=names)
     found = np.empty((len(rows), 3))
     for place in np.unique(numbers, return_index=True)[1]:
         chosen, (device, base, new) = numbers == numbers[place], rows[names].iloc[place]
-        found[chosen] = noises[device].of(MODELS[base], MODELS[new], *(each[chosen] for each in times))
+        found[chosen] = noises[device].of(base, new, *(each[chosen] for each in times))
     return found
 
 
@@ -108,15 +103,15 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts) 
 
 def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts) -> SweepNoise:
     """Return the noise of one device's times."""
-    met = dict.fromkeys(np.column_stack([apart["base_model"], apart["new_model"]]).ravel().tolist())
-    assumed = SweepNoise("assumed", {MODELS[place]: AS_MODELLED for place in met})
+    met = dict.fromkeys(apart[["base_model", "new_model"]].to_numpy().ravel())
+    assumed = SweepNoise("assumed", dict.fromkeys(met, AS_MODELLED))
     if controls.empty:
         return assumed
     first = controls.drop_duplicates("match")["base_model"].tolist()
     deviations = noise_between(dict.fromkeys(controls["device"], assumed), controls)[:, 0]
     scale, shown = estimate_scale(contrasts, deviations, len(first)), Counter(first)
     # Below 1 only where enough trials of that kind have shown it.
-    holds = {MODELS[place]: scale.value >= 1.0 or shown[place] >= MANY_CONTROLS for place in met}
+    holds = {model: scale.value >= 1.0 or shown[model] >= MANY_CONTROLS for model in met}
     scales = {model: scale if is_shown else AS_MODELLED for model, is_shown in holds.items()}
     farthest = max(contrasts.log_ratio.tolist(), key=abs)
     return SweepNoise("estimated", scales, len(first), math.exp(farthest))

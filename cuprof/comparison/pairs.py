@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import starmap
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,16 +13,8 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each
 from cuprof.core.records import Measure
 
-
-class Contender(NamedTuple):
-    """A variant, on one device where it is compared with itself or another on a second one.
-
-    Args:
-        device: its name; empty stands for every device that the variant ran on.
-    """
-
-    variant: str
-    device: str = ""
+Contenders = tuple[str, str, tuple[str, str]]
+"""Two variants, and the device of each where they are compared on two; else empty, for all that they ran on."""
 
 
 class VariantComparisons:
@@ -32,38 +23,33 @@ class VariantComparisons:
     The error rate of a row is that of the whole comparison of its two variants: all problems, devices and kernel times,
     and every choice of tunables. A comparison is made when it is first asked for, then kept. One from NEW to BASE is
     another than from BASE to NEW; of the two, what is shown should be asked for in the direction in which it is said.
-
-    Args:
-        sweep: the trials of one sweep.
+    Trials are asked for by their identities.
     """
 
     def __init__(self, sweep: Side) -> None:
         self._sweep = sweep
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
         first = sweep.trials.drop_duplicates("identity")
-        facts = (first[name] for name in ("variant", "device", "tool", "backend"))
+        facts = (first[name] for name in ("variant", "device", "backend"))
         self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
-        self._rows: dict[tuple[Contender, Contender], dict[tuple[str, str, str], Any]] = {}
-        self._sides: dict[Contender, Side] = {}
+        self._rows: dict[Contenders, dict[tuple[str, str, str], Any]] = {}
+        self._sides: dict[tuple[str, str], Side] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
 
-    def rows(self, base: Contender, new: Contender) -> Mapping[tuple[str, str, str], Any]:
-        """Return (identity, identity, measure) → row of comparing two contenders; none where they are not compared."""
-        self._make([(base, new)])
-        return self._rows[base, new]
+    def rows(self, base: str, new: str, on: tuple[str, str] = ("", "")) -> Mapping[tuple[str, str, str], Any]:
+        """Return (identity, identity, measure) → row of comparing two variants; none where they are not compared."""
+        self._make([(base, new, on)])
+        return self._rows[base, new, on]
 
-    def _make(self, pairs: Iterable[tuple[Contender, Contender]]) -> None:
+    def _make(self, pairs: Iterable[Contenders]) -> None:
         """Make the comparisons that are missing, together: one by one they would take several times as long."""
         left = [pair for pair in dict.fromkeys(pairs) if pair not in self._rows]
         self._rows |= {pair: {} for pair in left}
         if left:
-            found = compare_within(self._sweep, [(self._side(base), self._side(new)) for base, new in left])
+            sides = [(self._side(base, on[0]), self._side(new, on[1])) for base, new, on in left]
+            found = compare_within(self._sweep, sides)
             for row in each(found):  # in one pass: looking one up in a frame takes milliseconds
                 self._rows[left[row.group]][row.base_identity, row.new_identity, row.measure] = row
-
-    def foresee(self, trials: Iterable[tuple[str, str]]) -> None:
-        """Make the comparisons that `find` is to be asked for, for many pairs of trials in a fraction of the time."""
-        self._make(filter(None, starmap(self._contenders, trials)))
 
     def find(self, base: str, new: str, measure: Measure) -> Any | None:
         """Return the row that compares two trials; None where their variants are not compared by these two.
@@ -71,22 +57,18 @@ class VariantComparisons:
         That is so of trials at two problems or of two back ends, of tunables that are not the variant's fastest there,
         and of a trial that is not right. Trials of two devices are compared beside the other trials of their variants
         on those devices.
-
-        Args:
-            base, new: identities.
         """
         contenders = self._contenders(base, new)
         return self.rows(*contenders).get((base, new, measure.value)) if contenders else None
 
-    def _contenders(self, base: str, new: str) -> tuple[Contender, Contender] | None:
+    def _contenders(self, base: str, new: str) -> Contenders | None:
         """Return which two are compared to compare two trials; None where none are."""
         if not (base in self._places and new in self._places):
             return None
-        (before, on, tool, backend), (after, elsewhere, *method) = self._places[base], self._places[new]
-        if (tool == "" and [tool, backend] != method) or (before, on) == (after, elsewhere):
+        (before, on, backend), (after, elsewhere, other_backend) = self._places[base], self._places[new]
+        if backend != other_backend or (before, on) == (after, elsewhere):
             return None  # of a variant on one device the fastest is one and the same trial
-        devices = (on, elsewhere) if on != elsewhere else ("", "")
-        return Contender(before, devices[0]), Contender(after, devices[1])
+        return before, after, (on, elsewhere) if on != elsewhere else ("", "")
 
     def find_ratio(self, base: str, new: str, measure: Measure) -> float | None:
         """Return how many times as long NEW takes as BASE, whatever their problems and tunables.
@@ -94,17 +76,14 @@ class VariantComparisons:
         It is the ratio of `find` where that finds a row, and the same estimator's where it does not: also of two trials
         whose methods mean something else (two back ends'), of which no verdict is given. It is None where one of them
         was not timed.
-
-        Args:
-            base, new: identities.
         """
-        self.foresee_ratios([(base, new, measure)])
+        self.foresee([(base, new, measure)])
         return self._ratios[base, new, measure]
 
-    def foresee_ratios(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
-        """Compute what `find_ratio` is to be asked, of many at once in a fraction of the time."""
+    def foresee(self, asked: Iterable[tuple[str, str, Measure]]) -> None:
+        """Make what `find` and `find_ratio` are to be asked for, of many pairs at once in a fraction of the time."""
         left, missing = [], [key for key in dict.fromkeys(asked) if key not in self._ratios]
-        self.foresee((base, new) for base, new, _ in missing)
+        self._make(filter(None, (self._contenders(base, new) for base, new, _ in missing)))
         for key in missing:
             base, new, measure = key
             row = self.find(*key)
@@ -126,12 +105,11 @@ class VariantComparisons:
         ]
         return pd.concat(sides, axis=1).assign(measure=words)
 
-    def _side(self, contender: Contender) -> Side:
-        if contender not in self._sides:
+    def _side(self, variant: str, device: str) -> Side:
+        if (variant, device) not in self._sides:
             trials = self._sweep.trials
-            fitting = trials["variant"] == contender.variant
-            if contender.device:
-                fitting &= trials["device"] == contender.device
-            variant = contender.variant
-            self._sides[contender] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
-        return self._sides[contender]
+            fitting = trials["variant"] == variant
+            if device:
+                fitting &= trials["device"] == device
+            self._sides[variant, device] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
+        return self._sides[variant, device]

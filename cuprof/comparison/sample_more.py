@@ -140,5 +140,6 @@ def _narrowed(stored: SweepConfig, rows: pd.DataFrame, comparison: Comparison, u
 def _is_chosen(trials: pd.DataFrame, rows: pd.DataFrame, side: str) -> np.ndarray:
     """Return which of the new sweeps' trials stand for those of a side that were compared before."""
     names = ("variant", "backend", "problem", "tunables")
-    wanted = set(zip(*(rows[f"{side}_{name}"] for name in names), strict=True))
-    return np.array([key in wanted for key in zip(*(trials[name] for name in names), strict=True)], dtype=bool)
+    wanted = rows[[f"{side}_{name}" for name in names]].set_axis(names, axis=1)
+    own, chosen = number_keys(trials, wanted, by=names)
+    return np.isin(own, chosen)

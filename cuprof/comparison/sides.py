@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,19 +12,20 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection
 
 from cuprof.comparison.trials import (
+    RANKED,
     Source,
     Stored,
-    choose_fastest,
     each,
     ending_of,
     is_timed,
     make_trials,
     name_of,
-    once_each,
+    number_keys,
     read_trials,
 )
 from cuprof.core.errors import UnknownNameError, UsageError
@@ -60,13 +61,11 @@ class Side:
     """What BASE or NEW stands for.
 
     Args:
-        text: as typed.
         kind: "sweep", "variant", "commit", "database", or the tool whose file it is, as in "nvbench".
         description: for people: "sweep 12 (reduction, 2026-11-20 09:00)".
         trials: a row for each trial and measure; `cuprof.comparison.trials.COLUMNS` says what the columns hold.
         source: where the samples of the trials come from.
-        url: the database, empty for files of other tools.
-        sweeps: the sweeps that the trials come from.
+        url, sweeps: the database and the sweeps that the trials come from; empty for files of other tools.
         notes: what a reader must know before believing a comparison with this side.
     """
 
@@ -86,13 +85,28 @@ class Side:
 
     @cached_property
     def once(self) -> pd.DataFrame:
-        """Return a row for each trial; see `once_each`."""
-        return once_each(self.trials)
+        """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
+        first = self.trials[self.trials["expected"] != "wrong"].drop_duplicates("trial")
+        return first.set_index("trial", drop=False).rename_axis(None)
 
     @cached_property
     def fastest(self) -> pd.DataFrame:
-        """Return the trial that stands for each problem and device; see `choose_fastest`."""
-        return choose_fastest(self.trials)
+        """Return the fastest trial at each problem and device as `once` does, else the first that failed there.
+
+        Its column `choices` says how many it was chosen from.
+        """
+        trials, times = self.once, dict[int, float]()
+        for measure in reversed(RANKED):
+            timed = self.trials[self.trials["measure"] == measure.value]
+            times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
+        (groups,) = number_keys(trials, by=("problem", "device"))
+        is_right = (trials["measure"] != "").to_numpy(bool)
+        kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
+        times_ns = np.array([times.get(trial, np.inf) for trial in trials["trial"]])
+        order = np.lexsort((times_ns, kinds))
+        _, first = np.unique(groups[order], return_index=True)
+        choices = np.bincount(groups, is_right).astype(np.int64)
+        return trials.iloc[order[first]].assign(choices=np.maximum(choices, 1))
 
 
 def load_sides(base: str, new: str, url: str, experiment: str = "", sweep: int | None = None) -> tuple[Side, Side]:
@@ -178,7 +192,10 @@ class Finder:
             source = Stored(connection.engine)
             sides = []
             for text, name, own_sweeps, others in zip((base, new), names, ran, reversed(ran), strict=True):
-                chosen = _choose_newest(own_sweeps, others)
+                chosen = {  # at every problem: the newest that ran the other one too, else its newest
+                    problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
+                    for problem, sweeps in own_sweeps.items()
+                }
                 places = zip(results["variant"], results["problem"], results["sweep_id"], strict=True)
                 own = [variant == name and chosen.get(problem) == sweep for variant, problem, sweep in places]
                 used = tuple(sweep for sweep in candidates if sweep in chosen.values())
@@ -226,10 +243,17 @@ class Finder:
 
     def _sweep(self, text: str) -> Side:
         with self._open() as connection:
-            sweeps = list_tried_sweeps(connection)
-            sweep = self._pick(sweeps, text)
-            trials, source = read_trials(connection, [sweep.id]), Stored(connection.engine)
-        return Side(text, "sweep", _describe(sweep), trials, source, self.url, (sweep.id,), _unfinished(sweep))
+            sweep = self._pick(list_tried_sweeps(connection), text)
+            return self._of_sweeps(connection, text, "sweep", _describe(sweep), [sweep])
+
+    def _of_sweeps(
+        self, connection: Connection, text: str, kind: str, description: str, sweeps: Sequence[SweepRow], *notes: str
+    ) -> Side:
+        """Return some sweeps as one side, with a note for each that is not finished."""
+        ids = tuple(sweep.id for sweep in sweeps)
+        notes += tuple(f"sweep {sweep.id} is not finished ({sweep.state})" for sweep in sweeps if not sweep.is_finished)
+        trials, source = read_trials(connection, ids), Stored(connection.engine)
+        return Side(text, kind, description, trials, source, self.url, ids, notes)
 
     def _pick(self, sweeps: Sequence[SweepRow], text: str) -> SweepRow:
         if text.isdigit():
@@ -258,7 +282,8 @@ class Finder:
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
             prefix = revision.lower()
             matching = sorted(commit for commit in commits if prefix and commit.startswith(prefix))
-            resolved = "" if matching else _resolve(revision)
+            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+            resolved = "" if matching else run_git(find_project().root, *asked) or ""
             if resolved in commits:
                 matching = [resolved]
             if len(matching) != 1:
@@ -274,11 +299,9 @@ class Finder:
             clean = [sweep for sweep in chosen if not sweep.git.get("dirty")]
             notes = () if clean else (f"{matching[0][:10]} was only measured with uncommitted changes",)
             used = clean or chosen
-            ids = tuple(sweep.id for sweep in used)
-            trials, source = read_trials(connection, ids), Stored(connection.engine)
-        name = f"commit {matching[0][:10]} (sweep{'s' if len(ids) > 1 else ''} {', '.join(map(str, ids))})"
-        unfinished = tuple(note for sweep in used for note in _unfinished(sweep))
-        return Side(text, "commit", name, trials, source, self.url, ids, (*notes, *unfinished))
+            ids = ", ".join(str(sweep.id) for sweep in used)
+            description = f"commit {matching[0][:10]} (sweep{'s' if len(used) > 1 else ''} {ids})"
+            return self._of_sweeps(connection, text, "commit", description, used, *notes)
 
     def _database(self, text: str, url: str, sweep: str | None, file: str) -> Side:
         if file and not Path(file).is_file():
@@ -312,9 +335,7 @@ def _suggest(connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> s
 def read_side(path: Path, text: str = "") -> Side:
     """Return a file of another tool's as one side; devices that share their name are marked so."""
     imported = imported_results.read_results(path)
-    numbers: dict[str, set[int | None]] = defaultdict(set)
-    for trial in imported.trials:
-        numbers[trial.device].add(trial.device_id)
+    devices = Counter(name for name, _ in {(trial.device, trial.device_id) for trial in imported.trials})
     records = [
         {
             "family": trial.family,
@@ -323,8 +344,8 @@ def read_side(path: Path, text: str = "") -> Side:
             "backend": "cuda",
             "device": trial.device,
             "device_key": trial.device,
-            "device_number": -1 if trial.device_id is None else trial.device_id,
-            "device_repeats": len(numbers[trial.device]) > 1,
+            "device_number": str(trial.device_id),
+            "device_repeats": devices[trial.device] > 1,
             "state": trial.state.value,
             "message": trial.message,
             "tool": imported.tool,
@@ -338,27 +359,9 @@ def read_side(path: Path, text: str = "") -> Side:
     return Side(text or str(path), imported.kind, description, *make_trials(records), notes=imported.notes)
 
 
-def _choose_newest(own: Mapping[Point, Sequence[int]], others: Mapping[Point, Sequence[int]]) -> dict[Point, int]:
-    """Return a variant's sweep at every problem: the newest that ran the other one too, else its newest."""
-    return {
-        problem: next((sweep for sweep in sweeps if sweep in others.get(problem, ())), sweeps[0])
-        for problem, sweeps in own.items()
-    }
-
-
-def _resolve(revision: str) -> str:
-    """Return the commit that git knows under a name such as HEAD~1 in the project; empty where it knows none."""
-    name = f"{revision}^{{commit}}"
-    return run_git(find_project().root, "rev-parse", "--verify", "--quiet", "--end-of-options", name) or ""
-
-
 def _describe(sweep: SweepRow) -> str:
     started = datetime.fromtimestamp(sweep.started_at or 0.0, UTC)
     return f"sweep {sweep.id} ({sweep.experiment or sweep.name}, {started:%Y-%m-%d %H:%M})"
-
-
-def _unfinished(sweep: SweepRow) -> tuple[str, ...]:
-    return () if sweep.is_finished else (f"sweep {sweep.id} is not finished ({sweep.state})",)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -12,11 +12,10 @@ from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
 from cuprof.core.point import Point, format_coordinate
-from cuprof.core.records import FAILED, Measure, State
-from cuprof.results.devices import list_devices
+from cuprof.core.records import Measure, State
 from cuprof.results.read import read_results
 from cuprof.results.samples import read_pool, read_references, read_samples
-from cuprof.results.sweeps import read_configurations
+from cuprof.results.sweeps import list_devices, read_configurations
 from cuprof.statistics.contrasts import Known, learn
 from cuprof.statistics.correlation import Pools
 from cuprof.statistics.samples import Samples
@@ -25,7 +24,7 @@ from cuprof.worker.method import relevant_settings
 
 COLUMNS: Mapping[str, Any] = {
     "family": "", "variant": "", "backend": "", "problem": Point(), "tunables": Point(), "device": "",
-    "device_key": "", "device_id": 0, "device_number": -1, "device_repeats": False, "on_host": False, "identity": "",
+    "device_key": "", "device_id": 0, "device_number": "", "device_repeats": False, "on_host": False, "identity": "",
     "state": State.OK.value, "message": "", "expected": "right", "run_id": 0, "run_sweep_id": 0, "started_at": 0.0,
     "duration_ns": 0, "job": "", "code": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1,
     "samples": 0, "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
@@ -35,7 +34,7 @@ COLUMNS: Mapping[str, Any] = {
 They are those of the results frame, and beside them:
 
 - `trial`: a number, equal in the rows of one trial
-- `device_number`: the device's on its machine, where another tool tells it and equal names may be several devices
+- `device_number`: the device's on its machine, as another tool tells it: equal names may be several devices
 - `device_repeats`: another tool has timings of several devices of this name
 - `on_host`: the device is the host's processor
 - `tool`: the other tool that measured it
@@ -148,7 +147,6 @@ def read_trials(
     every: pd.DataFrame = pd.concat([timed, untimed]).sort_index(kind="stable")
     frame = every.assign(**{name: value for name, value in COLUMNS.items() if name not in every})
     frame["trial"] = pd.factorize(frame["trial"])[0]
-    frame["device_number"] = frame["device_number"].astype(object)  # another tool's may be of any size
     return frame[["trial", *COLUMNS]].reset_index(drop=True)
 
 
@@ -182,42 +180,13 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
     return frame, Source(Samples.joined(samples))
 
 
-def once_each(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
-    first = rows[rows["expected"] != "wrong"].drop_duplicates("trial")
-    return first.set_index("trial", drop=False).rename_axis(None)
-
-
-def choose_fastest(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the fastest trial at each problem and device as `once_each` does, else the first that failed there.
-
-    Its column `choices` says how many it was chosen from.
-    """
-    trials, times = once_each(rows), dict[int, float]()
-    for measure in reversed(RANKED):
-        timed = rows[rows["measure"] == measure.value]
-        times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
-    (groups,) = number_keys(trials, by=("problem", "device"))
-    is_right = (trials["measure"] != "").to_numpy(bool)
-    kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))
-    times_ns = np.array([times.get(trial, np.inf) for trial in trials["trial"]])
-    order = np.lexsort((times_ns, kinds))
-    _, first = np.unique(groups[order], return_index=True)
-    choices = np.bincount(groups, is_right).astype(np.int64)
-    return trials.iloc[order[first]].assign(choices=np.maximum(choices, 1))
-
-
 def each(rows: pd.DataFrame) -> Iterator[Any]:
     """Yield the rows of a frame, their columns as attributes."""
     return iter(rows.itertuples() if len(rows) else ())  # a class of 80 names takes 5 ms to make
 
 
 def label_of(trial: Any) -> str:
-    """Return a trial for people, with the device's number where its name does not tell it.
-
-    Args:
-        trial: a row of a side's trials.
-    """
+    """Return a row of a side's trials for people, with the device's number where its name does not tell it."""
     number = f"device {trial.device_number}" if trial.device_repeats else ""
     return " · ".join(part for part in (name_of(trial), trial.problem.label, trial.tunables.label, number) if part)
 
@@ -249,4 +218,4 @@ def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
 
 def _dtype(name: str) -> Any:
     kind = type(COLUMNS.get(name, 0))
-    return object if name == "device_number" else kind if kind in (int, float, bool) else object
+    return kind if kind in (int, float, bool) else object

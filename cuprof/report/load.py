@@ -24,11 +24,18 @@ from cuprof.report.experiment import Experiment, agrees, find_experiment
 from cuprof.report.published import read_published
 from cuprof.report.study import COLUMNS, Device, Study
 from cuprof.report.trials import RANKING, Timed, grouped
-from cuprof.results.devices import find_calibration, list_devices
 from cuprof.results.earlier import compare_sessions
 from cuprof.results.read import read_results
 from cuprof.results.source import KernelSource, list_trial_sources
-from cuprof.results.sweeps import count_looked_again, find_finished_before, get_sweep, is_search, read_configurations
+from cuprof.results.sweeps import (
+    count_looked_again,
+    find_calibration,
+    find_finished_before,
+    get_sweep,
+    is_search,
+    list_devices,
+    read_configurations,
+)
 from cuprof.statistics.median import is_mere_range, sure_time
 from cuprof.store import Store
 from cuprof.store.connection import reading

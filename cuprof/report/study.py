@@ -286,12 +286,12 @@ class Study:
         """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
         bases = ((self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right)
         keys = (Pair(self, base, trial).key for base, trial in bases if base)
-        self.comparisons.foresee_ratios(filter(None, keys))
+        self.comparisons.foresee(filter(None, keys))
 
     def foresee(self, base: StudyTrial, trials: Iterable[StudyTrial]) -> None:
         """Compare many trials with one, for pairs of them to find; that is faster than one by one."""
         keys = (Pair(self, base, new).key for new in trials)
-        self.comparisons.foresee(key[:2] for key in keys if key)
+        self.comparisons.foresee(filter(None, keys))
 
     @cached_property
     def comparisons(self) -> VariantComparisons:

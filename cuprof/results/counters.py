@@ -31,16 +31,13 @@ _OF_METRIC = {"metric": (to_words, t.metric.c.name), **named(to_words, t.metric,
 def read_counters(connection: Connection, sweep_id: int, *, by_launch: bool = False) -> pd.DataFrame:
     """Return every stored counter of a sweep's trials, whichever sweep it was collected in.
 
-    A row is a metric of a profile, rolled up over the launches of its trial. Columns: `trial_id`, `profile_id`,
-    `cache_mode`, `clock_control`, `metric`, `unit`, `rollup`, `value` (NaN for text or no number), `text`. Rows come by
-    profile, launch, and the metric's name.
-
-    Args:
-        by_launch: a row is a metric of a launch, which has `ordinal` and `kernel` as well.
+    A row is a metric of a profile, rolled up over the launches of its trial, or of one launch, which has `ordinal` and
+    `kernel` as well. Columns: `trial_id`, `profile_id`, `cache_mode`, `clock_control`, `metric`, `unit`, `rollup`,
+    `value` (NaN for text or no number), `text`. Rows come by profile, launch, and the metric's name.
     """
     table, columns = (t.counter, _OF_PROFILE | _OF_LAUNCH) if by_launch else (t.trial_counter, _OF_PROFILE)
     columns = columns | _OF_METRIC | named(to_floats, table, "value") | named(to_words, table, "text")
-    query = _select(sweep_id, table).join(t.metric, t.metric.c.id == table.c.metric_id)
+    query = _of_sweep(sweep_id, table).join(t.metric, t.metric.c.id == table.c.metric_id)
     return make_columns(read_columns(connection, query.order_by(t.metric.c.name), columns))
 
 
@@ -51,7 +48,7 @@ def read_advice(connection: Connection, sweep_id: int) -> pd.DataFrame:
     `severity`, `title`, `text`.
     """
     columns = _OF_PROFILE | _OF_LAUNCH | named(to_words, t.advice, "rule", "severity", "title", "text")
-    query = _select(sweep_id, t.advice).order_by(t.advice.c.ordinal)
+    query = _of_sweep(sweep_id, t.advice).order_by(t.advice.c.ordinal)
     return make_columns(read_columns(connection, query, columns))
 
 
@@ -63,14 +60,18 @@ def read_profile_durations(connection: Connection, sweep_id: int) -> pd.DataFram
     """
     # half a sum is not a sum
     whole = sa.case((sa.func.count() == sa.func.count(t.launch.c.duration_ns), sa.func.sum(t.launch.c.duration_ns)))
-    query = _select(sweep_id, t.launch).group_by(*(column for _, column in _OF_PROFILE.values()))
+    query = _of_sweep(sweep_id, t.launch).group_by(*(column for _, column in _OF_PROFILE.values()))
     return make_columns(read_columns(connection, query, _OF_PROFILE | {"duration_ns": (to_floats, whole)}))
 
 
-def _select(sweep_id: int, table: sa.Table) -> sa.Select[Any]:
-    """Select rows of profiles or launches from the table that holds them, by profile and launch."""
+def _of_sweep(sweep_id: int, table: sa.Table) -> sa.Select[Any]:
     members = sa.select(t.sweep_trial.c.trial_id).where(t.sweep_trial.c.sweep_id == sweep_id)
-    query = sa.select().select_from(t.profile).where(t.profile.c.trial_id.in_(members)).order_by(t.profile.c.id)
+    return select_profiled(table).where(t.profile.c.trial_id.in_(members))
+
+
+def select_profiled(table: sa.Table, *columns: Any) -> sa.Select[Any]:
+    """Select rows of profiles or launches from the table that holds them, by profile and launch."""
+    query = sa.select(*columns).select_from(t.profile).order_by(t.profile.c.id)
     if "profile_id" in table.c:
         return query.join(table, table.c.profile_id == t.profile.c.id)
     query = query.join(t.launch, t.launch.c.profile_id == t.profile.c.id).order_by(t.launch.c.ordinal)

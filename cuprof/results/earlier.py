@@ -13,8 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.results.rows import as_record
-from cuprof.results.sweeps import is_outdated
+from cuprof.results.sweeps import as_record, is_outdated
 from cuprof.store import tables as t
 
 
@@ -23,7 +22,6 @@ class EarlierRun:
     """One run of one trial, with one measure's time where it has one.
 
     Args:
-        is_expected_wrong: of a variant that is kept because it is wrong.
         samples: that count in the time; 0 where there is none.
         high_ns: the upper end of the interval of the time's median, which `confidence` is of.
         started_at: seconds since 1970; 0 where that is not stored.
@@ -53,11 +51,7 @@ class EarlierRun:
 def list_earlier(
     connection: Connection, family: str, measure: Measure, variants: Collection[str] = ()
 ) -> list[EarlierRun]:
-    """Return every run of a family that was more than skipped, in the order in which they were stored.
-
-    Args:
-        variants: only these, all when empty.
-    """
+    """Return every run of a family, or of some variants, that was more than skipped, in the order of their storing."""
     run, timing = t.run.c, t.timing.c
     chosen = [t.variant.c.name.in_(variants)] if variants else []
     facts: list[Any] = [run[name] for name in ("sweep_id", "state", "started_at", "duration_ns")]
@@ -104,8 +98,7 @@ class Agreement:
     Args:
         sweep_id: the earlier sweep.
         controls: how many trials both have measured by the same method.
-        farthest: the ratio of the later to the earlier time that is farthest from 1.
-        label: of that trial.
+        farthest: the ratio of the later to the earlier time that is farthest from 1; `label` is that trial's.
         agrees: every ratio is within what the two intervals and the usual variation from sweep to sweep allow.
     """
 

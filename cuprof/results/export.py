@@ -17,7 +17,7 @@ from typing import Any
 
 from cuprof.core.errors import StoreError, UsageError, needing
 from cuprof.core.scratch import ScratchFolder
-from cuprof.results.rows import Batch, Rows, plain_columns
+from cuprof.results.queries import Batch, Rows, plain_columns
 
 FORMULA = re.compile(r"[=+\-@\t\r]")
 """How text begins that a spreadsheet may run: https://owasp.org/www-community/attacks/CSV_Injection."""

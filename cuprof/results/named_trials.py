@@ -11,10 +11,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.core.point import Point
+from cuprof.core.point import Coordinate, Point
 from cuprof.core.text import list_first
 from cuprof.plan.axes import match
-from cuprof.results.rows import as_record
+from cuprof.results.sweeps import as_record
 from cuprof.store import tables as t
 
 
@@ -23,7 +23,7 @@ class NamedTrial:
     """A stored trial, with what its code was built from.
 
     Args:
-        sass_hash: of the newest run whose machine code is known, else empty.
+        sass_hash: of the newest run whose machine code is known.
         sweep_id: of the newest run; 0 before there is one.
         median_ns: the shortest time of any measure; infinite without one.
     """
@@ -68,9 +68,14 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
     families = sorted({trial.family for trial in trials})
     if len(families) > 1:
         raise UsageError(f"{variant!r} is a variant of {list_first(families, 5)}; write {families[0]}/{variant}")
-    fitting = [trial for trial in trials if _fits(trial, coordinates)]
+    points = [{**trial.problem, **trial.tunables} for trial in trials]
+    fitting = [
+        trial
+        for trial, point in zip(trials, points, strict=True)
+        if all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
+    ]
     if not fitting:
-        raise SelectionError(f"no trial of {text} is stored there: there is {_list_points(trials, coordinates)}")
+        raise SelectionError(f"no trial of {text} is stored there: there is {_list_points(points, coordinates)}")
     return sorted(fitting, key=lambda trial: (-trial.sweep_id, trial.median_ns, trial.id))
 
 
@@ -86,14 +91,8 @@ def _read_coordinates(given: Sequence[str], settings: Sequence[str]) -> dict[str
     return found
 
 
-def _fits(trial: NamedTrial, coordinates: Mapping[str, str]) -> bool:
-    point = {**trial.problem, **trial.tunables}
-    return all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
-
-
-def _list_points(trials: Sequence[NamedTrial], axes: Collection[str]) -> str:
+def _list_points(points: Sequence[Mapping[str, Coordinate]], axes: Collection[str]) -> str:
     """Return the stored coordinates on the axes that were given."""
-    points = ({**trial.problem, **trial.tunables} for trial in trials)
     found = {Point({axis: value for axis, value in point.items() if axis in axes}).label for point in points}
     return list_first(sorted(found - {""}), 5, "; ") or f"no {' or '.join(axes)}"
 

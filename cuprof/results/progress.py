@@ -24,7 +24,6 @@ class StationRow:
 
     Args:
         doing: the step and the trial; empty between jobs.
-        done: how many trials it has done.
         silent_s: how long ago its process said that it is there.
         state: "working", "silent" (others may take its trials), "gone" (its process has ended on this host) or "left".
     """
@@ -71,11 +70,7 @@ class Progress:
 
 
 def list_progress(connection: Connection, sweep_id: int | None = None) -> list[Progress]:
-    """Return the sweeps that are not finished, the newest first; where there is none, the newest of all.
-
-    Args:
-        sweep_id: this one alone.
-    """
+    """Return one sweep, or those that are not finished, the newest first; where there is none, the newest of all."""
     numbers = sa.select(t.sweep.c.id).order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
     if sweep_id is not None:
         found = connection.scalars(numbers.where(t.sweep.c.id == sweep_id)).all()
@@ -114,10 +109,8 @@ def count_done(connection: Connection, sweep_id: int) -> tuple[int, int]:
 
 def list_at_work(connection: Connection, sweep_id: int) -> dict[int, str]:
     """Return the key of each station that works on a sweep → its host and what it does."""
-    now = clock(connection)
-    rows = connection.execute(
-        sa.select(t.station).where(t.station.c.sweep_id == sweep_id, t.station.c.left_at.is_(None))
-    )
+    now, chosen = clock(connection), (t.station.c.sweep_id == sweep_id, t.station.c.left_at.is_(None))
+    rows = connection.execute(sa.select(t.station).where(*chosen))
     return {row.id: f"{row.process_host}: {row.doing or 'working'}" for row in rows if now - row.seen_at < LEASE_S}
 
 
@@ -147,12 +140,11 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     ).one()
     ran = done - reused - unable
     present = _list_stations(connection, sweep_id, now)
-    stations = tuple(station for station, _, _ in present)
+    stations = tuple(station for station, *_ in present)
     working = [each for each in present if each[0].state == "working"]
     state = sweep.state
     if state == "running" and not present:  # a process that shares it with nobody, a search for one, has no stations
-        host, pid, alive = sweep.process_host, sweep.process_id, _look(sweep)
-        stations = (StationRow("alone", host, pid, "", ran, 0.0, alive),)
+        stations = (StationRow("alone", sweep.process_host, sweep.process_id, "", ran, 0.0, _look(sweep)),)
     if state == "running" and all(station.state != "working" for station in stations):
         state = "abandoned"
     begun = sweep.resumed_at or sweep.started_at
@@ -161,12 +153,8 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
         seconds_left = _estimate_seconds(working, planned - done)
     elif state == "running" and ran and not chooses:
         seconds_left = (now - begun) / ran * (planned - done)
-    told = connection.execute(
-        members.with_only_columns(t.trial.c.label, t.run.c.state, t.run.c.message)
-        .where(_HAS_FAILED)
-        .order_by(t.run.c.id.desc())
-        .limit(MOST_FAILURES)
-    )
+    failed = members.with_only_columns(t.trial.c.label, t.run.c.state, t.run.c.message).where(_HAS_FAILED)
+    told = connection.execute(failed.order_by(t.run.c.id.desc()).limit(MOST_FAILURES))
     return Progress(
         sweep_id=sweep_id,
         name=sweep.name,

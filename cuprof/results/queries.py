@@ -1,21 +1,25 @@
-"""Read-only queries: SQL, or the name of a query in db/queries, of a view or of a table."""
+"""Read-only queries: SQL, or the name of a query in db/queries, of a view or of a table; and the rows they give."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from difflib import get_close_matches
 from itertools import chain, islice, takewhile
+from operator import ne
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import StoreError, UnknownNameError, UsageError
 from cuprof.core.project import bundled, find_project
-from cuprof.results.rows import Batch, Rows, make_frame
 from cuprof.store.schema import list_views
 from cuprof.store.sqlite_file import find_current
 
@@ -36,14 +40,26 @@ _LONGEST_MS = 2**31 - 1
 _BINARY = (16, 20, 21, 23, 25, 114, 701, 1043, 1114, 1184, 1700, 3802)
 """PostgreSQL's types that read the same in its binary format, and numbers in less time; of others some do not: bool,
 bigint, smallint, integer, text, json, double precision, varchar, timestamp, timestamptz, numeric, jsonb."""
+Batch = Sequence[Sequence[Any]]
 Fetch = Callable[[], Batch]
 """Return the next rows, none at the end."""
 _PLACE = re.compile(r"(?<![:\w\\]):(\w+)(?!:)")
 _RELATIONS = {
-    True: "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
-    False: "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
+    "sqlite": "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
+    "postgresql": "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema()",
 }
-_REFUSED = "a query only reads; {} is refused and nothing was changed"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a query under their columns' names; batches are read once, as the database finds them."""
+
+    names: Sequence[str]
+    batches: Iterable[Batch]
+
+    def columns(self) -> list[Sequence[Any]]:
+        """Return every column as a whole."""
+        return plain_columns(self.names, list(chain.from_iterable(self.batches)))
 
 
 @contextmanager
@@ -136,15 +152,16 @@ def _find_sql(connection: Any, text: str) -> str:
             raise UsageError(f"{name} is a query of its own; give one name, or a SELECT statement in quotes")
         if near := get_close_matches(verb, READING, n=1, cutoff=0.8):
             raise UsageError(f"{verb.upper()} is not SQL: did you mean {near[0].upper()}?")
-        raise UsageError(_REFUSED.format(verb.upper() or repr(text[:20])))
+        what = verb.upper() or repr(text[:20])
+        raise UsageError(f"a query only reads; {what} is refused and nothing was changed")
     for folder in _folders():
         if (folder / f"{text}.sql").is_file():
             return (folder / f"{text}.sql").read_text(encoding="utf-8")
-    relations = {row[0] for row in connection.execute(_RELATIONS[isinstance(connection, sqlite3.Connection)])}
+    dialect = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
+    relations = {row[0] for row in connection.execute(_RELATIONS[dialect])}
     if text in relations:
         return f'SELECT * FROM "{text}"'
-    views = list_views("sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql")
-    if text in views:  # this view came after the database's last write
+    if text in (views := list_views(dialect)):  # this view came after the database's last write
         return views[text].partition(f"CREATE VIEW {text} AS")[2]
     raise UnknownNameError("query", text, {*list_queries(), *relations})
 
@@ -220,14 +237,9 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 @contextmanager
 def _translated(connection: Any, url: str, give_up: float) -> Iterator[None]:
-    errors: tuple[type[Exception], ...] = (sqlite3.Error, UnicodeDecodeError)
-    if not isinstance(connection, sqlite3.Connection):
-        import psycopg
-
-        errors = (psycopg.Error,)
     try:
         yield
-    except errors as error:
+    except (connection.Error, UnicodeDecodeError) as error:
         # Python's own complaints, as of text that is not UTF-8, have no such code.
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
             raise KeyboardInterrupt from None
@@ -252,3 +264,68 @@ def _explain(error: Exception, url: str) -> Exception:
 
         return StoreError(f"database {show(parse_url(url))}: {text}")
     return UsageError(f"the database does not understand the query: {text}")
+
+
+def plain_columns(names: Sequence[str], rows: Batch) -> list[Sequence[Any]]:
+    """Return the columns of some rows.
+
+    JSON becomes text, exact decimals floats, what is in a column that ends in `_at` a time in UTC; a number without a
+    value is None, and where a column holds a float all of its numbers are floats.
+    """
+    columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
+    return [_plain_column(name, values) for name, values in zip(names, columns, strict=True)]
+
+
+def make_frame(names: Sequence[str], rows: Batch) -> pd.DataFrame:
+    """Return the rows under their column names.
+
+    Whole numbers with gaps stay whole (dtype Int64), JSON is text, columns that end in `_at` are UTC timestamps,
+    exact decimals become floats.
+    """
+    import pandas as pd
+
+    made = [pd.Series(values, dtype=_find_dtype(values)) for values in plain_columns(names, rows)]
+    frame = pd.DataFrame(dict(enumerate(made)))  # numbered, since a query may give two columns one name
+    frame.columns = pd.Index(list(names), dtype=object)
+    return frame
+
+
+def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
+    kinds = _kinds(values)
+    if kinds & {Decimal, dict, list}:
+        values = [_plain(value) for value in values]
+        kinds = _kinds(values)
+    if float in kinds and kinds <= {int, float} and (int in kinds or any(map(ne, values, values))):
+        return [None if value is None or value != value else float(value) for value in values]
+    if kinds and kinds <= {str, datetime} and name.endswith("_at"):
+        try:
+            known = {value: value and _in_utc(value) for value in set(values)}  # of a run's timings it is one
+            return [known[value] for value in values]
+        except ValueError:
+            pass
+    return values
+
+
+def _kinds(values: Sequence[Any]) -> set[type]:
+    return set(map(type, values)) - {type(None)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else value
+
+
+def _in_utc(value: str | datetime) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _find_dtype(values: Sequence[Any]) -> Any:
+    """Return the type of a series of these values, None for what pandas takes for them."""
+    kinds = _kinds(values)
+    if kinds == {int} and None in values:
+        return "Int64"
+    if kinds <= {str}:
+        return object
+    return {datetime: "datetime64[us, UTC]", float: "float64"}.get(*kinds) if len(kinds) == 1 else None

@@ -127,9 +127,7 @@ def _meet(
     """Return the places of the member and of the timing that stand in each row; -1 where a member has no timing.
 
     Args:
-        members: the members' places in their order.
-        run_ids: of the members, by place.
-        of_run, measures, timing_ids: of the timings, by place.
+        members: the members' places in their order; all else is by place, of members or of timings.
     """
     timings = pd.DataFrame({"run": of_run, "measure": measures, "id": timing_ids, "at": np.arange(of_run.size)})
     last = timings.sort_values("id").drop_duplicates(["run", "measure"], keep="last")

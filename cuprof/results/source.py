@@ -19,6 +19,7 @@ from cuprof.core.errors import SelectionError, UnknownNameError, UsageError, sug
 from cuprof.core.records import SourceCounters, read_opcode
 from cuprof.core.text import count, list_first
 from cuprof.families.sources import ENCODED, INCLUDING, SEPARATOR
+from cuprof.results.counters import select_profiled
 from cuprof.results.named_trials import NamedTrial, find_trials
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import tables as t
@@ -214,8 +215,8 @@ def _advise(connection: Connection, trial: NamedTrial) -> str:
 
 def list_profiles(connection: Connection, *conditions: sa.ColumnElement[bool]) -> tuple[dict[int, int], dict[str, int]]:
     """Return trial's number → newest profile with counters by instruction, and name → that of a kernel of no trial."""
-    query = _select(t.profile.c.id, t.profile.c.trial_id, t.profile.c.name).where(*conditions).order_by(t.profile.c.id)
-    rows = connection.execute(query).all()
+    columns = (t.profile.c.id, t.profile.c.trial_id, t.profile.c.name)
+    rows = connection.execute(select_profiled(t.source_counters, *columns).where(*conditions)).all()
     of_trials = {trial_id: number for number, trial_id, _ in rows if trial_id is not None}
     return of_trials, {str(name): number for number, trial_id, name in rows if trial_id is None}
 
@@ -226,24 +227,14 @@ def list_trial_sources(connection: Connection, trial_id: int) -> list[KernelSour
     return read_sources(connection, newest) if newest is not None else []
 
 
-def _select(*columns: Any) -> sa.Select[Any]:
-    """Select from profiles with counters by instruction, and their launches."""
-    return (
-        sa.select(*columns)
-        .select_from(t.profile)
-        .join(t.launch, t.launch.c.profile_id == t.profile.c.id)
-        .join(t.source_counters, t.source_counters.c.launch_id == t.launch.c.id)
-    )
-
-
 def read_sources(connection: Connection, profile_id: int) -> list[KernelSource]:
     """Return the launches of one profile."""
     about = (t.profile.c.name, t.profile.c.cache_mode, t.trial.c.id.label("trial_id"), t.trial.c.label)
-    query = _select(t.launch, t.source_counters, *about, t.variant.c.source_text).where(t.profile.c.id == profile_id)
+    columns = (t.launch, t.source_counters, *about, t.variant.c.source_text)
+    query = select_profiled(t.source_counters, *columns).where(t.profile.c.id == profile_id)
     query = query.outerjoin(t.trial, t.trial.c.id == t.profile.c.trial_id)
     query = query.outerjoin(t.variant, t.variant.c.id == t.trial.c.variant_id)
-    rows = connection.execute(query.order_by(t.launch.c.ordinal))
-    return [_make(row, from_row(row._asdict())) for row in rows]
+    return [_make(row, from_row(row._asdict())) for row in connection.execute(query)]
 
 
 def _make(row: Any, counters: SourceCounters) -> KernelSource:

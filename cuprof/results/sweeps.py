@@ -1,21 +1,23 @@
-"""Sweeps: all of them, one by its number, the newest of an experiment."""
+"""Sweeps: all of them, one by its number, the newest of an experiment; their trials and devices."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError
-from cuprof.core.records import FAILED, State
+from cuprof.core.records import FAILED, Calibration, DeviceFacts, State
 from cuprof.plan.identity import IDENTITY_VERSION
-from cuprof.results.rows import as_record
 from cuprof.store import tables as t
 from cuprof.store.rows import among
+
+Record = TypeVar("Record")
 
 FINISHED = "finished"
 IDENTITIES = "identities"
@@ -55,12 +57,23 @@ class SweepRow:
     def selection(self) -> str:
         """Return the word of a command line that selects what the sweep swept: a study, a script or a family."""
         script = re.search(r"\S+\.(py|json)\b", self.command_line)
-        if self.experiment or not script:
-            return f"experiment={self.experiment}" if self.experiment else f"family={self.family}"
-        return script[0].removeprefix("family=")
+        return script[0].removeprefix("family=") if script and not self.experiment else _setting(self)
 
 
 _COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
+
+
+def as_record(row: Any, kind: type[Record], **more: Any) -> Record:
+    """Return a row as a record whose fields are named as its columns.
+
+    Other columns are left out, types are checked, and where there is no value a field keeps its default.
+
+    Raises:
+        ValueError: a value is of another type than its field.
+    """
+    names = map(str, row._fields)  # SQLAlchemy's names are no plain str
+    known = {name: value for name, value in zip(names, row, strict=True) if value is not None}
+    return msgspec.convert(known | more, kind, dec_hook=lambda of, value: of(value))
 
 
 def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
@@ -95,30 +108,18 @@ def get_sweep(
         if experiment and (found := _rows(connection, of_name)):
             return found[-1]
     stored = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose == "timing"))
-    what_to_do = (
-        f"the newest sweep is of {_setting(stored[-1])}; write that"
-        if stored
-        else "run cuprof sweep experiment=NAME first"
-    )
+    newest = f"the newest sweep is of {_setting(stored[-1])}; write that" if stored else ""
     known = {sweep.experiment or sweep.family for sweep in stored}
+    what_to_do = newest or "run cuprof sweep experiment=NAME first"
     raise UnknownNameError("stored experiment", experiment, known, f"({what_to_do})")
 
 
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
-    found: int | None = connection.scalar(
-        sa.select(t.sweep.c.id)
-        .where(
-            t.sweep.c.started_at < sweep.started_at,
-            t.sweep.c.experiment == sweep.experiment,
-            t.sweep.c.family == sweep.family,
-            t.sweep.c.purpose == "timing",
-            t.sweep.c.state == FINISHED,
-        )
-        .order_by(t.sweep.c.started_at.desc(), t.sweep.c.id.desc())
-        .limit(1)
-    )
-    return found
+    same = {"experiment": sweep.experiment, "family": sweep.family, "purpose": "timing", "state": FINISHED}
+    chosen = (*(t.sweep.c[name] == value for name, value in same.items()), t.sweep.c.started_at < sweep.started_at)
+    found = _rows(connection, sa.select(*_COLUMNS).where(*chosen))
+    return found[-1].id if found else None
 
 
 def is_newest(connection: Connection, sweep: SweepRow) -> bool:
@@ -147,22 +148,19 @@ def is_outdated(software: Mapping[str, str] | None) -> bool:
 
 def count_looked_again(connection: Connection, sweep_id: int) -> int:
     """Return how many trials a search has looked at more than once."""
-    again = (
-        sa.select(t.run.c.trial_id)
-        .where(t.run.c.sweep_id == sweep_id)
-        .group_by(t.run.c.trial_id)
-        .having(sa.func.count() > 1)
-    )
+    runs = sa.select(t.run.c.trial_id).where(t.run.c.sweep_id == sweep_id)
+    again = runs.group_by(t.run.c.trial_id).having(sa.func.count() > 1)
     return connection.scalar(sa.select(sa.func.count()).select_from(again.subquery())) or 0
 
 
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
-    found = next(iter(_rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))), None)
-    if found is None:
+    numbered = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))
+    if not numbered:
         newest = connection.scalar(sa.select(sa.func.max(t.sweep.c.id)))
         raise SelectionError(
             f"there is no sweep {sweep_id}; " + (f"the newest is {newest}" if newest else "none is stored")
         )
+    (found,) = numbered
     if not experiment:
         return found
     # a family's name finds a sweep of its own only where it is no experiment's name, as without a number
@@ -212,9 +210,8 @@ def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, s
 def list_tried(connection: Connection, sweep_id: int) -> set[str]:
     """Return the identities of a sweep's trials that it has a run of."""
     tried = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
-    return set(
-        connection.scalars(tried.where(t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None)))
-    )
+    chosen = (t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None))
+    return set(connection.scalars(tried.where(*chosen)))
 
 
 def read_known(connection: Connection, identities: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -240,3 +237,48 @@ def list_taken_in(connection: Connection, sha256: str) -> set[tuple[str, str]]:
         .where(t.artifact.c.sha256 == sha256)
     )
     return {(identity or name, cache_mode) for identity, name, cache_mode in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRow:
+    """One physical device with the software that drove it.
+
+    Args:
+        comparable: equal for devices whose timings are comparable, 64 hexadecimal digits.
+    """
+
+    id: int
+    comparable: str
+    facts: DeviceFacts
+
+
+def list_devices(connection: Connection, sweep_ids: Collection[int] | None = None) -> list[DeviceRow]:
+    """Return the devices of some sweeps by number: those planned for, run on or calibrated.
+
+    Args:
+        sweep_ids: None takes every stored device: they are few, and none of a sweep's trials has to be looked at.
+    """
+    query = sa.select(*t.device.c).order_by(t.device.c.id)
+    if sweep_ids is not None:
+        member = t.sweep_trial.c
+        planned = sa.select(member.device_id)
+        trials = sa.select(t.trial.c.device_id).join(t.sweep_trial, member.trial_id == t.trial.c.id)
+        runs = sa.select(t.run.c.device_id).join(t.sweep_trial, member.run_id == t.run.c.id)
+        of_sweeps = [each.where(member.sweep_id.in_(sweep_ids)) for each in (planned, trials, runs)]
+        calibrated = sa.select(t.calibration.c.device_id).where(t.calibration.c.sweep_id.in_(sweep_ids))
+        query = query.where(sa.or_(*(t.device.c.id.in_(each) for each in (*of_sweeps, calibrated))))
+    rows = connection.execute(query)
+    return [DeviceRow(row.id, row.comparable, as_record(row, DeviceFacts, index=row.ordinal)) for row in rows]
+
+
+def find_calibration(connection: Connection, comparable: str, sweep_id: int) -> Calibration | None:
+    """Return what the sweep measured of a kind of device, or what was measured last where the sweep measured nothing.
+
+    One with a bandwidth comes before one without. None where there is no calibration.
+    """
+    calibration = t.calibration.c
+    query = sa.select(*calibration).join(t.device, t.device.c.id == calibration.device_id)
+    query = query.where(t.device.c.comparable == comparable).order_by(calibration.read_bandwidth.is_(None))
+    own_first = (calibration.sweep_id == sweep_id).desc(), calibration.sweep_id.desc()
+    row = connection.execute(query.order_by(*own_first).limit(1)).first()
+    return None if row is None else as_record(row, Calibration)

@@ -167,13 +167,7 @@ class Known(NamedTuple):
         return Known(*(each.take(places) for each in self))
 
 
-def contrast(
-    base: Samples,
-    new: Samples,
-    noise: np.ndarray | None = None,
-    *,
-    known: Known | None = None,
-) -> Contrasts:
+def contrast(base: Samples, new: Samples, noise: np.ndarray | None = None, *, known: Known | None = None) -> Contrasts:
     """Return the contrasts of pairs of series: each as it is by itself, given its correlation.
 
     Args:
@@ -212,8 +206,7 @@ class _Series:
     """The logarithms of many series, with what each shows of correlation.
 
     Args:
-        values: in the order in which they were taken.
-        ordered: each series ascending.
+        values: in the order in which they were taken; `ordered` has each series ascending.
         ranks: of the values in their series, the middle one 0.
     """
 
@@ -238,7 +231,8 @@ class _Series:
 
     @property
     def counts(self) -> np.ndarray:
-        return self.neighbours.counts
+        found: np.ndarray = self.neighbours.counts[:, 0]
+        return found
 
     def constant(self) -> np.ndarray:
         """Return the counts of the series whose samples are all equal, else infinity."""
@@ -252,8 +246,7 @@ class _Shared:
 
     Args:
         ours, theirs: places of their samples in all values of BASE and of NEW, pair by pair, by round.
-        counts: of each pair's shared rounds.
-        pairs: those with enough of them.
+        counts: of each pair's shared rounds; `pairs` are those with enough of them.
     """
 
     ours: np.ndarray
@@ -339,13 +332,9 @@ def _excess(side: _Series, shared: np.ndarray, inflation: Inflation) -> np.ndarr
 
 def _signed_ranks(differences: _Series, pools: Pools) -> Contrasts:
     """Return the contrasts by the averages of two differences (Wilcoxon's signed ranks)."""
-    count, counts = differences.ends.size, differences.counts.astype(np.float64)
-    number = np.arange(count).repeat(differences.counts)
-    mirrored = np.empty(differences.values.size)
-    mirrored[
-        (differences.ends - 1)[number] - (np.arange(mirrored.size) - (differences.ends - differences.counts)[number])
-    ] = -differences.ordered / 2
-    asked = mirrored, differences.ends, differences.ordered / 2, differences.ends
+    count, counts, ends = differences.ends.size, differences.counts.astype(np.float64), differences.ends
+    backwards = (2 * ends - differences.counts - 1).repeat(differences.counts) - np.arange(differences.values.size)
+    asked = -differences.ordered[backwards] / 2, ends, differences.ordered / 2, ends
     middle = find_quantiles(*asked, np.full((count, 1), 0.5))[:, 0]
     inflation = inflate(differences.neighbours, pools)
     deviation = np.sqrt(inflation.factor * (2 * counts + 1) / (6 * counts * (counts + 1)))

@@ -32,29 +32,22 @@ NODES = ((-np.sqrt(3.0), 1 / 6), (0.0, 2 / 3), (np.sqrt(3.0), 1 / 6))
 
 
 class Neighbours(NamedTuple):
-    """What each of many series shows of the correlation of its neighbours.
+    """What each of many series shows of the correlation of its neighbours: by its samples, and by the means of tenths.
 
     Args:
-        found: correlation of the ranks of neighbouring samples.
-        counts: of samples.
-        tenths: the same correlation of the means of tenths; NaN where there are too few samples.
+        found: (n, 2), correlation of neighbouring ranks, and of the means of neighbouring tenths.
+        counts: (n, 2), of samples and of tenths; 1 where there are too few samples for tenths.
     """
 
     found: np.ndarray
     counts: np.ndarray
-    tenths: np.ndarray
 
 
 class Pools(NamedTuple):
-    """What the pools of some series say of the correlation: mean and standard deviation for neighbours and for tenths.
-
-    One pool has arrays of one entry.
-    """
+    """What the pools of some series say of the correlation of neighbours and of tenths: (n, 2); one pool has a row."""
 
     mean: np.ndarray
     deviation: np.ndarray
-    tenths_mean: np.ndarray
-    tenths_deviation: np.ndarray
 
     def take(self, places: np.ndarray | slice) -> Pools:
         """Return some of the pools."""
@@ -62,13 +55,10 @@ class Pools(NamedTuple):
 
     def beside(self) -> Pools:
         """Return the prior for differences within rounds: what the two series share of a correlation cancels out."""
-        found = []
-        for mean, deviation in ((self.mean, self.deviation), (self.tenths_mean, self.tenths_deviation)):
-            found += [mean / 2, np.sqrt(deviation**2 + BESIDE_SERIES**2 + (mean / 2) ** 2)]
-        return Pools(*found)
+        return Pools(self.mean / 2, np.sqrt(self.deviation**2 + BESIDE_SERIES**2 + (self.mean / 2) ** 2))
 
 
-UNKNOWN = Pools(*map(np.atleast_1d, (PRIOR, PRIOR_DEVIATION, PRIOR, PRIOR_DEVIATION)))
+UNKNOWN = Pools(np.full((1, 2), PRIOR), np.full((1, 2), PRIOR_DEVIATION))
 """The pool of no series."""
 
 
@@ -87,12 +77,7 @@ class Inflation(NamedTuple):
 
 
 def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return the rank of each value in its series, the middle one 0.
-
-    Args:
-        order: what orders many series, one behind the other, so that each is ascending.
-        ends: where each ends.
-    """
+    """Return the rank of each value in its series, the middle one 0, given the order that makes each ascending."""
     counts = np.diff(ends, prepend=0)
     ranks = np.empty(order.size)
     ranks[order] = np.arange(order.size) - (ends - counts + (counts - 1) / 2).repeat(counts)
@@ -100,23 +85,21 @@ def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
 
 
 def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:
-    """Return what each series shows of the correlation of neighbours.
-
-    Args:
-        ranks: of samples in the order in which they were taken; see `ranks_of`.
-    """
+    """Return what each series shows, by its ranks (`ranks_of`), of the correlation of neighbours."""
     counts = np.diff(ends, prepend=0)
     starts = ends - counts
-    tenths = np.full(ends.size, np.nan)
+    found, sizes = np.zeros((ends.size, 2)), np.ones((ends.size, 2), dtype=np.int64)
+    found[:, 0], sizes[:, 0] = _correlation(ranks, starts, counts), counts
     long = np.flatnonzero(counts >= LEAST_FOR_TENTHS)
     if long.size:
         edges = starts[long, None] + counts[long, None] * np.arange(TENTHS) // TENTHS
-        sizes = np.diff(np.column_stack((edges, ends[long])), axis=1)
+        lengths = np.diff(np.column_stack((edges, ends[long])), axis=1)
         sums = np.concatenate(([0.0], np.cumsum(ranks)))
-        means = (sums[edges + sizes] - sums[edges]) / sizes
+        means = (sums[edges + lengths] - sums[edges]) / lengths
         means -= means.mean(axis=1, keepdims=True)
-        tenths[long] = _correlation(means.ravel(), TENTHS * np.arange(long.size), np.full(long.size, TENTHS))
-    return Neighbours(_correlation(ranks, starts, counts), counts, tenths)
+        found[long, 1] = _correlation(means.ravel(), TENTHS * np.arange(long.size), np.full(long.size, TENTHS))
+        sizes[long, 1] = TENTHS
+    return Neighbours(found, sizes)
 
 
 def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -130,34 +113,23 @@ def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) ->
 
 
 def pool(neighbours: Neighbours, before: Pools) -> Pools:
-    """Return what some series say together.
-
-    Args:
-        before: the pool without them.
-    """
-    some, told = neighbours.counts >= 3, ~np.isnan(neighbours.tenths)
-    of_neighbours = neighbours.found[some], neighbours.counts[some]
-    of_tenths = neighbours.tenths[told], np.full(int(told.sum()), TENTHS)
-    return Pools(*_pooled(*of_neighbours, *before[:2]), *_pooled(*of_tenths, *before[2:]))
+    """Return what some series say together, added to the pool before them."""
+    found = [
+        _pooled(*(each[some, kind] for each in neighbours), *(each[:, kind] for each in before))
+        for kind, some in enumerate((neighbours.counts >= 3).T)
+    ]
+    return Pools(*map(np.column_stack, zip(*found, strict=True)))
 
 
 def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
-    """Return the inflation of each series: by neighbours or, where it is larger, by tenths.
-
-    Args:
-        pools: of each series, its pool.
-    """
+    """Return the inflation of each series, given its pool: by neighbours or, where it is larger, by tenths."""
     counts = neighbours.counts.astype(np.float64)
-    mean, deviation = _posterior(neighbours.found, counts, pools.mean, pools.deviation)
-    factor, uncertain = _inflation(counts, mean, deviation)
-    told = np.flatnonzero(~np.isnan(neighbours.tenths))
-    ten = np.full(told.size, float(TENTHS))
-    of_tenths = _posterior(neighbours.tenths[told], ten, pools.tenths_mean[told], pools.tenths_deviation[told])
-    slow, uncertain_slow = _inflation(ten, *of_tenths)
-    larger = slow > factor[told]
-    factor[told[larger]], uncertain[told[larger]] = slow[larger], uncertain_slow[larger]
+    mean, deviation = _posterior(neighbours.found, counts, *pools)
+    factors, uncertainties = _inflation(counts, mean, deviation)
+    is_slow = (factors[:, 1] > factors[:, 0]) & (counts[:, 1] > 1)
+    factor, uncertain = (np.where(is_slow, each[:, 1], each[:, 0]) for each in (factors, uncertainties))
     with np.errstate(divide="ignore"):
-        return Inflation(factor, 2 / (2 / _freedom(mean, counts) + uncertain), 2 / uncertain)
+        return Inflation(factor, 2 / (2 / _freedom(mean[:, 0], counts[:, 0]) + uncertain), 2 / uncertain)
 
 
 def _pooled(
@@ -215,7 +187,7 @@ def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
 def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the inflation averaged over the posterior of ρ, and what its uncertainty takes from the freedom."""
     factors = np.array([_factor(np.clip(mean + node * deviation, LOWEST, HIGHEST), counts) for node, _ in NODES])
-    weights = np.array([weight for _, weight in NODES])[:, None]
+    weights = np.array([weight for _, weight in NODES])[:, None, None]
     average = (weights * factors).sum(axis=0)
     uncertain: np.ndarray = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
     return np.exp((weights * np.log(factors)).sum(axis=0)), uncertain

@@ -41,8 +41,7 @@ def placement_variances(
     """Return the variance of the shares of the other series below each sample, for both series of each pair: (n, 2).
 
     Args:
-        first, second: ascending series, one behind the other; see `find_quantiles`.
-        shifts: what the first of each pair is moved by.
+        shifts: what the first of each pair is moved by; for the others see `find_quantiles`.
     """
     return _choose_loops(ends.size)[1](first, ends, second, second_ends, shifts)
 
@@ -150,19 +149,6 @@ def _places(others: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.searchsorted(others, values, "left") + np.searchsorted(others, values, "right")
 
 
-def _places_by_walking(others: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return what `_places` does, in one walk through both series; compiled."""
-    found = np.empty(values.size, np.int64)
-    below, up_to = 0, 0
-    for place in range(values.size):
-        while below < others.size and others[below] < values[place]:
-            below += 1
-        while up_to < others.size and others[up_to] <= values[place]:
-            up_to += 1
-        found[place] = below + up_to
-    return found
-
-
 def _variance(counts: np.ndarray) -> float:
     """Return the variance of whole numbers, whose sums are the same in any order: compiled or not."""
     return float((np.sum(counts * counts) - float(np.sum(counts)) ** 2 / counts.size) / (counts.size - 1))
@@ -177,9 +163,8 @@ def _jitted() -> tuple[Loop, Loop]:
     import numba
     from numba.extending import overload, register_jitable
 
-    for function in (_narrow, _variance):
+    for function in (_narrow, _places, _variance):
         register_jitable(function)
     overload(_count, strict=False)(lambda x, y, bound: _count_by_walking)
-    overload(_places, strict=False)(lambda others, values: _places_by_walking)
     jit = numba.njit(cache=True, nogil=True)
     return jit(_quantiles), jit(_placements)

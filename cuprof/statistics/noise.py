@@ -41,8 +41,6 @@ class NoiseModel:
 
     Args:
         what: the times that it is of, for people.
-        relative: share of the time.
-        absolute_ns: the same for a time of any length.
     """
 
     what: str

@@ -101,10 +101,7 @@ class Samples:
         """Return the logarithms of the values with ties spread over their tick, and what orders them.
 
         A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. The same samples always
-        spread alike.
-
-        Args:
-            seed: orders equal samples. Two series that are paired need two seeds.
+        spread alike. The seed orders equal ones: two series that are paired need two.
         """
         tick, order = self.ticks(), order_of(self.values, self.ends, seed)
         least = np.where(tick > 0, np.maximum(tick / 4, 1e-3), 0.0)

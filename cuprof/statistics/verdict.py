@@ -58,8 +58,7 @@ class Judgement(NamedTuple):
     """The verdict on one comparison.
 
     Args:
-        ratio: NEW / BASE.
-        low, high: its interval at the level of the whole comparison.
+        ratio: NEW / BASE; `low` and `high` are the ends of its interval at the level of the whole comparison.
         paired: by rounds.
         error_rate: chance that this interval misses the truth.
     """

@@ -13,7 +13,7 @@ from cuprof.cli.compare import OF_PAIRS, comparison_parts, markdown_lines
 from cuprof.cli.diagnosis import Diagnosis, Health
 from cuprof.cli.output import to_text
 from cuprof.core.project import Project
-from cuprof.results.rows import Rows
+from cuprof.results.queries import Rows
 from tests.cli.test_comparison import comparison
 from tests.conftest import Result
 

@@ -27,8 +27,8 @@ from cuprof.comparison.compare import Options, compare
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project
 from cuprof.engine.preview import Preview, PreviewRow
+from cuprof.results.queries import Rows
 from cuprof.results.read import make_columns
-from cuprof.results.rows import Rows
 from tests.cli.test_comparison import side
 from tests.cli.test_progress import GOOD, TRIAL, WRONG
 from tests.conftest import Result

@@ -14,7 +14,6 @@ from cuprof.comparison.noise import (
     HOST as ON_HOST,
 )
 from cuprof.comparison.noise import (
-    MODELS,
     ONE_LAUNCH,
     OPENCL,
     SEVERAL_LAUNCHES,
@@ -65,7 +64,7 @@ def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> 
             f"{side}_{name}": [each[place] for each in times] for name, place in zip(names, (0, 2, 3), strict=True)
         }
     found = add_models(pd.DataFrame(rows))
-    assert [MODELS[place] for place in found["base_model"]] == [each[-1] for each in times]
+    assert found["base_model"].tolist() == [each[-1] for each in times]
     assert found["new_model"].tolist() == found["base_model"].tolist()
     assert NoiseModel("", 0.003, 40.0).deviations(10_000.0) == pytest.approx(0.005)
     assert ONE_LAUNCH.deviations(3_000.0) > 10 * ONE_LAUNCH.deviations(300_000.0)
@@ -78,7 +77,7 @@ def test_a_figure_of_noise_is_written_without_a_power_of_ten(factor: float, said
 
 def test_the_noise_of_a_comparison_is_that_of_both_its_times() -> None:
     noise = SweepNoise("assumed", dict.fromkeys((ONE_LAUNCH, SEVERAL_LAUNCHES), AS_MODELLED))
-    models = {"base_model": [0], "new_model": [1]}
+    models = {"base_model": [ONE_LAUNCH], "new_model": [SEVERAL_LAUNCHES]}
     rows = {"device": ["a"], **models, "base_median_ns": [5_000.0], "new_median_ns": [10_000.0]}
     ((deviation, freedom, _),) = noise_between({"a": noise}, pd.DataFrame(rows)).tolist()
     sides = ONE_LAUNCH.deviations(5_000.0), SEVERAL_LAUNCHES.deviations(10_000.0)

@@ -9,7 +9,7 @@ import pytest
 from made import GPU, HOST, OTHER_GPU, Made, fill
 
 from cuprof.cli.main import main
-from cuprof.comparison.pairs import Contender, VariantComparisons
+from cuprof.comparison.pairs import VariantComparisons
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, read_trials
 from cuprof.core.records import Measure, State
@@ -70,10 +70,11 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
 ) -> None:
     entries = fill_sweep(store)
     comparisons = VariantComparisons(entries)
-    comparisons.foresee(permutations(entries.trials["identity"].unique(), 2))  # all at once; `rows` makes others alone
+    pairs = permutations(entries.trials["identity"].unique(), 2)
+    comparisons.foresee((*pair, Measure.COLD) for pair in pairs)  # all at once; `rows` makes others alone
     rows, alike, others = 0, ("first", "second", "third", "apart"), ("host", "other", "wrong", "broken")
     for base, new in [*permutations(alike, 2), *product(("first", "apart"), others), *combinations(others, 2)]:
-        found = comparisons.rows(Contender(base), Contender(new))
+        found = comparisons.rows(base, new)
         printed = compared_by_command(f"invented/{base}", f"invented/{new}", url, capsys)
         assert len(found) == len(printed)
         for row, said in zip(found.values(), printed, strict=True):
@@ -91,7 +92,7 @@ def test_a_database_of_the_first_revisions_gives_the_same_by_both_ways(capsys: p
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
         sweep = Side("1", "sweep", "", read_trials(connection, [1]), Stored(connection.engine))
     comparisons = VariantComparisons(sweep)
-    (row,) = comparisons.rows(Contender("interleaved"), Contender("last_warp")).values()
+    (row,) = comparisons.rows("interleaved", "last_warp").values()
     (said,) = compared_by_command("reduction/interleaved", "reduction/last_warp", url, capsys)
     assert [said[name] for name in ("ratio", "low", "high")] == [
         row.ratio,
@@ -105,7 +106,7 @@ def test_two_trials_have_the_row_of_their_variants(store: Store) -> None:
     comparisons = VariantComparisons(entries)
     row = comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.HOT)
     assert row is not None
-    assert row in comparisons.rows(Contender("first"), Contender("third")).values()
+    assert row in comparisons.rows("first", "third").values()
     assert (row.verdict, row.measure, row.choices) == (Verdict.SLOWER, Measure.HOT, 4)
     assert comparisons.find(pick(entries, "first"), pick(entries, "third"), Measure.TOTAL) is None
     assert comparisons.find(pick(entries, "first"), pick(entries, "third", block=128), Measure.COLD) is None
@@ -125,7 +126,7 @@ def test_each_device_has_its_row_and_two_devices_have_one(store: Store) -> None:
         assert row.device == device.name
     across = comparisons.find(here, there, Measure.COLD)
     assert across is not None
-    assert across in comparisons.rows(Contender("first", GPU.name), Contender("first", OTHER_GPU.name)).values()
+    assert across in comparisons.rows("first", "first", (GPU.name, OTHER_GPU.name)).values()
     assert across.ratio == pytest.approx(3.0, rel=0.01)
 
 
@@ -160,7 +161,7 @@ def test_a_ratio_is_the_rows_or_by_the_same_estimator(store: Store) -> None:
 
 def test_a_comparison_is_made_once(store: Store) -> None:
     comparisons = VariantComparisons(fill_sweep(store))
-    pair = Contender("first"), Contender("second")
+    pair = "first", "second"
     assert comparisons.rows(*pair) is comparisons.rows(*pair)
     assert all(math.isfinite(row.high) for row in comparisons.rows(*pair).values())
 

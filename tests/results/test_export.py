@@ -16,7 +16,7 @@ import pytest
 
 from cuprof.core.errors import MissingDependencyError, StoreError, UsageError
 from cuprof.results.export import iter_csv, iter_json, iter_parquet, write_file
-from cuprof.results.rows import Batch, Rows, make_frame
+from cuprof.results.queries import Batch, Rows, make_frame
 
 NAMES = ("variant", "median_us", "bytes", "error", "run_at")
 FIRST = ("last_warp", 16.25, 67108864, math.inf, "2026-01-02 03:04:05.500123")

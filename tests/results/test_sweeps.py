@@ -7,11 +7,12 @@ from store_samples import CALIBRATION, CPU, FACTS, GPU, make_outcome, make_timin
 
 from cuprof.core.errors import SelectionError, UnknownNameError
 from cuprof.core.records import Outcome, State
-from cuprof.results.devices import find_calibration, list_devices
 from cuprof.results.sweeps import (
+    find_calibration,
     find_finished_before,
     get_sweep,
     is_newest,
+    list_devices,
     list_tried_sweeps,
     read_configurations,
 )
