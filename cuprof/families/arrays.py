@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -160,6 +162,16 @@ def to_host(value: Any, what: str) -> np.ndarray:
         kind = f"an array of {array.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise FamilyError(f"{what} is {kind}; it must be an array of numbers, or a number")
     return array if array.flags.owndata else array.copy()  # others may write to memory that they own
+
+
+def digest(arguments: Mapping[str, Any]) -> str:
+    """Return a digest that distinguishes the arrays and numbers that were given once."""
+    found = hashlib.sha256()
+    for name, value in arguments.items():
+        array = to_host(value, f"input {name}")
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def permute(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -99,6 +99,11 @@ class Signature:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
 
+    @property
+    def nbytes(self) -> int:
+        """Return the size of all buffers in bytes."""
+        return sum(array.nbytes for array in (*self.inputs.values(), *self.outputs.values()))
+
 
 @dataclass(frozen=True)
 class Scalar:

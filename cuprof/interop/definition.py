@@ -20,9 +20,8 @@ from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.expression import ExpressionError, compute
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
+from cuprof.families import calling
 from cuprof.families.arrays import HOMES
-from cuprof.families.calling import Calling, FunctionFamily
-from cuprof.families.inputs import seed_all
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array
 from cuprof.interop import schema
@@ -49,14 +48,12 @@ MOST_HEADER_BYTES = 16 << 20
 """A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
 
 
-class DefinitionFamily(FunctionFamily):
+class DefinitionFamily:
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
 
     Raises:
         UsageError: a file cannot be read, or asks for something unsupported.
     """
-
-    expectation = "the definition says"
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -89,7 +86,7 @@ class DefinitionFamily(FunctionFamily):
             generate=self.generate,
             reference=self.compute_reference,
             tolerance=self.tolerate,
-            useful_bytes=self.count_bytes,
+            useful_bytes=lambda problem: self.signature(problem).nbytes,
             constraint=self.explain_absence,
             presets={each.uuid: dict(point) for point, each in self.problems.items()},
             baseline=REFERENCE,
@@ -130,6 +127,10 @@ class DefinitionFamily(FunctionFamily):
         return Sample(
             Signature(inputs, {**outputs, **changed}), {}, tuple(self.definition.inputs), home.name, home.backend
         )
+
+    def signature(self, problem: Point) -> Signature:
+        """Return the arrays of a problem."""
+        return self.sample(problem).signature
 
     def explain_absence(self, problem: Point) -> str | None:
         """Return why there is no such problem, or None; ignore constraints on what inputs hold."""
@@ -190,14 +191,17 @@ class DefinitionFamily(FunctionFamily):
         """Return the call to time: a solution's function alone, on a session's arrays."""
         function, sample = load_function(solution), self.sample(problem)
         writes = takes_outputs(solution, function, len(sample.arguments))
-        call = Calling(
-            replace(sample, arguments=(*sample.arguments, *self.definition.outputs)) if writes else sample,
-            self._numbers(problem),
-            returns=not (writes and solution.spec.destination_passing_style),
-            may_write=writes,
-            of_any_type=solution is self.reference,
-        )
-        return self.bind_function(function, call, {}, inputs, outputs)
+        called = replace(sample, arguments=(*sample.arguments, *self.definition.outputs)) if writes else sample
+        own = {name: outputs[name] for name in self.definition.outputs}
+
+        def put(returned: Any) -> None:
+            if returned is not None or not writes:  # else it has written them
+                found, is_own = self.name_results(returned, "the function"), solution is self.reference
+                calling.deliver(found, own, sample, "the definition says", of_any_type=is_own)
+
+        returns = not (writes and solution.spec.destination_passing_style)
+        numbers = self._numbers(problem)
+        return calling.bind(function, called, numbers, {}, {**inputs, **outputs}, put if returns else None)
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
@@ -256,7 +260,7 @@ class DefinitionFamily(FunctionFamily):
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
         device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
-        seed_all(rng)
+        calling.seed_all(rng)
         function = self.definition.custom_inputs_entrypoint or ""
         made = load_function(self._make_own(function))(self.definition.size(workload.axes), device)
         if not isinstance(made, Mapping) or made.keys() != self.definition.inputs.keys():
