@@ -148,11 +148,7 @@ def home_of(value: Any) -> Home | None:
 
 
 def to_host(value: Any, what: str) -> np.ndarray:
-    """Return any array or number as a NumPy array.
-
-    Raises:
-        FamilyError: it is none, or of a type that NumPy lacks.
-    """
+    """Return any array or number as a NumPy array; raise `FamilyError` for anything else, and for types NumPy lacks."""
     home = home_of(value)
     try:
         array = np.asarray(home.host(value) if home else value)
@@ -205,11 +201,7 @@ def by_field(arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def dtype_of(value: Any) -> np.dtype:
-    """Return the type of an array's elements; for PyTorch, NumPy's type of the same name.
-
-    Raises:
-        FamilyError: neither NumPy nor ml_dtypes has such a type.
-    """
+    """Return the type of elements, NumPy's or ml_dtypes' of PyTorch's name; raise `FamilyError` where there is none."""
     kind = value.dtype
     return kind if isinstance(kind, np.dtype) else read_dtype(str(kind).removeprefix("torch."))
 
@@ -245,11 +237,7 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
 
 
 def as_scalar(name: str, value: Any) -> Scalar:
-    """Return a number among the arguments.
-
-    Raises:
-        FamilyError: it is none.
-    """
+    """Return a number among the arguments; raise `FamilyError` for anything else."""
     if isinstance(value, np.generic) and isinstance(value.item(), int | float):
         return Scalar(value.item(), value.dtype.name)
     if isinstance(value, int | float):

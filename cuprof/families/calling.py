@@ -183,8 +183,7 @@ def origin_of(function: Any) -> str:
 def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it.
 
-    Raises:
-        UsageError: two are given one name.
+    Two that are given one name raise `UsageError`.
     """
     named: dict[str, Kernel] = {}
     given = [one.function for one in kernels if one.function is not None]

@@ -375,7 +375,7 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
-            given = {"tunables": tunables, "constraint": partial(explain_unlisted, listed), **details}
+            given = {"tunables": tunables, "constraint": partial(explain_unlisted, listed, ()), **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)
 
         return register

@@ -47,11 +47,7 @@ Otherwise `cuprof.compare` runs a comparison."""
 
 
 class Origin(msgspec.Struct, frozen=True, tag=True):
-    """Where a family comes from.
-
-    Args:
-        path: the folder or the file; absolute.
-    """
+    """Where a family comes from: a folder or a file, by its absolute path."""
 
     path: Path
 
@@ -161,11 +157,7 @@ def list_families(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def find_folder(name: str, folders: Sequence[Path]) -> Folder:
-    """Return the family of that name.
-
-    Raises:
-        UnknownNameError: no folder holds it; the message names the nearest ones.
-    """
+    """Return the family of that name; raise `UnknownNameError`, which names the nearest ones, where there is none."""
     families = list_families(folders)
     if name not in families:
         raise UnknownNameError("family", name, families, f"in {', '.join(map(str, folders)) or 'no folder'}")

@@ -288,11 +288,7 @@ class Program:
 
 @cache
 def read_dtype(text: str) -> np.dtype:
-    """Return the type that an `Array` names.
-
-    Raises:
-        FamilyError: there is none of that name.
-    """
+    """Return the type that an `Array` names; raise `FamilyError` where there is none of that name."""
     import numpy as np
 
     if text.startswith("["):

@@ -30,8 +30,7 @@ _INSTALLED = (
 def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
 
-    Raises:
-        UsageError: it uses something that has no text.
+    What has no text raises `UsageError`.
     """
     source = _Source()
     source.bind(getattr(unwrap(function), "__name__", ""), function)
@@ -49,11 +48,7 @@ class _Source:
         self._names: dict[str, Any] = {}
 
     def bind(self, name: str, value: Any) -> None:
-        """Add the lines that give a value a name.
-
-        Raises:
-            UsageError: it has no text, or another value has the name.
-        """
+        """Add the lines that give a value a name; raise `UsageError` where it has no text, or the name is taken."""
         text, found = literal(value), find_import(value)
         if name in self._names:
             if self._names[name] is not value and (text is None or text != literal(self._names[name])):
@@ -98,11 +93,7 @@ class _Source:
 
 
 def _read_definition(function: FunctionType) -> str:
-    """Return the text of a function alone, indented as at top level, without the decorator that tunes it.
-
-    Raises:
-        UsageError: the text is unknown.
-    """
+    """Return the text of a function alone, at top level, without the decorator that tunes it; or raise `UsageError`."""
     code = function.__code__
     if not is_cell(code.co_filename) and not Path(code.co_filename).is_file():
         typed = f"the text of {function.__name__} is not known (it was typed into the plain interpreter)"

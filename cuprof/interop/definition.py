@@ -103,11 +103,7 @@ class DefinitionFamily:
 
     @property
     def tensors(self) -> dict[str, Path]:
-        """Return the files of tensors by the names, relative to the root, that workloads give them; sorted.
-
-        Raises:
-            UsageError: one lies outside of the root.
-        """
+        """Return the files of tensors by the names, relative to the root, that workloads give them; sorted."""
         names = {one.path for each in self.workloads for one in each.inputs.values() if one.path}
         return {name: find_inside(self.files.root, name) for name in sorted(names)}
 

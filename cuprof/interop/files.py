@@ -75,11 +75,7 @@ def _find_only(folder: Path) -> Path:
 
 
 def find_inside(root: Path, name: str) -> Path:
-    """Return the path of a file below a folder.
-
-    Raises:
-        UsageError: it lies elsewhere, also where links lead there.
-    """
+    """Return the path of a file below a folder; raise `UsageError` where it lies elsewhere, also behind links."""
     try:
         path, top = (root / name).resolve(), root.resolve()
     except (OSError, ValueError, RuntimeError) as error:

@@ -273,11 +273,7 @@ def _define(given: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _find_call(script: Path) -> dict[str, Any]:
-    """Return the arguments of a script's first call of `tune_kernel`, by name.
-
-    Raises:
-        FamilyError: the script raises, or makes no such call.
-    """
+    """Return the arguments of a script's first call of `tune_kernel`; raise `FamilyError` if it makes none."""
     finder, folder = _Finder(), script.parent
     sys.meta_path.insert(0, finder)
     try:  # what the script prints is no result of ours

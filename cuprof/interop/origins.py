@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class Definition(Origin, frozen=True, tag=True):
     """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition.
 
-    Args:
-        solutions: whether the solutions beside it are variants; a judge sees the candidates alone.
+    A judge sees the candidates alone, without the `solutions` beside it.
     """
 
     solutions: bool = True

@@ -286,11 +286,7 @@ def _naming(path: Path | str, kind: str) -> Iterator[None]:
 
 
 def parse_python(text: str, what: str) -> ast.Module:
-    """Return Python text parsed.
-
-    Raises:
-        ValueError: it is not Python; the message names `what`.
-    """
+    """Return Python text parsed; raise `ValueError`, which names `what`, where it is not Python."""
     if len(text) > MOST_TEXT:
         raise ValueError(f"{what} has more than {MOST_TEXT} characters")
     try:
