@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     # Planning and composing need no NumPy, and it takes longer to import than everything else here.
     import numpy as np
 
+__all__ = ["Arrays", "Axis", "Call", "Chance", "Family", "Sample", "Scalar", "Signature", "Tolerance", "Tolerances"]
+__all__ += ["Tunable", "Variant", "Verdict"]
+
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
 """One for all outputs, or one for each by its name ("points.x" for one field of a struct)."""
@@ -343,12 +346,9 @@ class Family:
                     self.variants[name] = replace(variant, backend=backend, kind=kind)
 
     def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Registering:
-        """Register a variant with its own source; the decorated function returns its `Program`.
+        """Register a variant whose source is a file beside family.py; the decorated function returns its `Program`.
 
         Args:
-            name: the variant's name.
-            backend: the back end that compiles and runs it.
-            source: file beside family.py.
             **details: compiler, tunables, constraint, requires, expected, origin, tolerance, description (default: the
                 docstring's first line).
         """
@@ -362,11 +362,9 @@ class Family:
         """Register a variant of `@triton.jit` functions; see `kernel`.
 
         Args:
-            name: the variant's name.
             source: Python file beside family.py; only the processes that compile it import it.
             kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty to state
                 `tunables`.
-            **details: see `kernel`.
         """
         details["requires"] = ("triton", *as_names(details.get("requires", ())))
         if not kernel:
