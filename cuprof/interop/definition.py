@@ -1,4 +1,8 @@
-"""A definition as a family: workloads are problems, solutions are variants, its reference gives the right results."""
+"""A definition as a family: workloads are problems, solutions are variants, its reference gives the right results.
+
+Beside definition.json lie workload*.jsonl and solution*.json (SOL-ExecBench). A trace set (FlashInfer-Bench) has
+definitions/OP/NAME.json, solutions/**/NAME/*.json and workloads/OP/NAME.jsonl.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -25,9 +29,8 @@ from cuprof.families.arrays import HOMES
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array
 from cuprof.interop import schema
-from cuprof.interop.files import Files, find_inside, open_regular
 from cuprof.interop.results import FAULTS
-from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload
+from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, find_inside, open_regular
 from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
 
 VERSION = 1
@@ -46,6 +49,16 @@ SAFETENSORS = {
 }  # fmt: skip
 MOST_HEADER_BYTES = 16 << 20
 """A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one definition; paths of tensors are relative to `root`."""
+
+    definition: Path
+    root: Path
+    workloads: tuple[Path, ...]
+    solutions: tuple[Path, ...]
 
 
 class DefinitionFamily:
@@ -326,3 +339,44 @@ def as_declared(value: Any, spec: Array) -> np.ndarray:
 
 def _stand_for(*content: object) -> None:
     """Stand for a definition or a solution, which its content alone identifies."""
+
+
+def find_files(path: Path, *, with_solutions: bool = True) -> Files:
+    """Return what belongs to a definition's file, or to the one definition of a folder.
+
+    Raises:
+        UsageError: there is no definition, or several, or none of its workloads.
+    """
+    try:
+        path = path.absolute()
+        definition = path if path.is_file() else _find_only(path)
+        folder = definition.parent
+        root = next((each.parent for each in definition.parents if each.name == "definitions"), None)
+        if root is None:
+            workloads, solutions = [*folder.glob("workload*.jsonl")], [*folder.glob("solution*.json")]
+        else:
+            workloads = [*(root / "workloads").rglob(f"{definition.stem}.jsonl")]
+            files = [file for file in (root / "solutions").rglob("*.json") if with_solutions and file.is_file()]
+            # those in a folder of the definition's name, and those elsewhere that hold the name
+            name, said = definition.stem, f'"{definition.stem}"'.encode()
+            solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
+        chosen = sorted(solutions) if with_solutions else []
+        found = Files(definition, root or folder, tuple(sorted(workloads)), tuple(chosen))
+    except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
+        raise UsageError(f"{path} cannot be searched: {error}") from None
+    if not found.workloads:
+        raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
+    return found
+
+
+def _find_only(folder: Path) -> Path:
+    alone = folder / "definition.json"
+    found = [alone] if alone.is_file() else sorted((folder / "definitions").rglob("*.json"))
+    if not found:
+        raise UsageError(
+            f"{folder} has no definition.json; name a Python file, a family of the project or a definition"
+        )
+    if len(found) > 1:
+        names = list_first([str(each) for each in found], 4)
+        raise UsageError(f"{folder} has {len(found)} definitions; name one: {names}")
+    return found[0]

@@ -16,10 +16,13 @@ from cuprof.core.errors import FamilyError
 from cuprof.families import Family
 from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
 from cuprof.families.syntax import imported_names, parse_file
-from cuprof.interop.files import TUNER, find_files, find_inside, open_regular, read_bytes
+from cuprof.interop.schema import find_inside, open_regular, read_bytes
 
 if TYPE_CHECKING:
     from cuprof.interop.definition import DefinitionFamily
+
+TUNER = "kernel_tuner"
+"""The module that a script of Kernel Tuner imports."""
 
 
 class Definition(Origin, frozen=True, tag=True):
@@ -37,7 +40,7 @@ class Definition(Origin, frozen=True, tag=True):
 
     def read(self) -> DefinitionFamily:
         """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
-        from cuprof.interop.definition import DefinitionFamily
+        from cuprof.interop.definition import DefinitionFamily, find_files
 
         return DefinitionFamily(find_files(self.path, with_solutions=self.solutions))
 

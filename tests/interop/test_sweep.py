@@ -19,8 +19,7 @@ from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.families.fingerprint import contract_text
-from cuprof.interop.definition import DefinitionFamily
-from cuprof.interop.files import find_files
+from cuprof.interop.definition import DefinitionFamily, find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.schema import Solution
 from cuprof.interop.solutions import load_function, takes_outputs
