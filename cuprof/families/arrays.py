@@ -214,11 +214,8 @@ def is_known(kind: np.dtype) -> bool:
 def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
     """Return shape and type of an array, or of the number that a function returned.
 
-    Args:
-        is_copied: it is copied element by element, so that any view will do.
-
-    Raises:
-        FamilyError: its elements are no numbers, or it is masked, sparse or a view with gaps.
+    Any view will do of one that `is_copied`, element by element. Elements that are no numbers, and what is masked,
+    sparse or a view with gaps raise `FamilyError`.
     """
     value = np.asarray(value) if home_of(value) is None else value
     kind = dtype_of(value)

@@ -247,11 +247,7 @@ def _define_family(file: Path, place: Path) -> Family:
 
 
 def run_module(name: str, file: Path, **names: object) -> ModuleType:
-    """Run a Python file as a module of a name, compiled anew: its byte code may be stale within a second of an edit.
-
-    Args:
-        names: what it finds defined.
-    """
+    """Run a Python file, with `names` defined, as a module: anew, since byte code may be stale just after an edit."""
     folders = [str(file.parent)] if "." not in name else None
     loader = SourceFileLoader(name, str(file))  # of a file with any ending
     spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)

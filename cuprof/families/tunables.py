@@ -107,9 +107,7 @@ def explain_unlisted(
 def read_configurations(file: Path, kernel: str) -> Configurations:
     """Return the configurations of a kernel in a file; none where Triton is not installed.
 
-    Raises:
-        FamilyError: the file cannot be imported, has no such kernel, or one without `@triton.autotune`, or
-            `list_configurations` refuses the list.
+    What cannot be imported, has no such kernel, or one without a list that is allowed, raises `FamilyError`.
     """
     if not is_installed("triton"):
         return ()
