@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -51,32 +51,27 @@ MOST_HEADER_BYTES = 16 << 20
 """A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
 
 
-@dataclass(frozen=True)
-class Files:
-    """The files of one definition; paths of tensors are relative to `root`."""
-
-    definition: Path
-    root: Path
-    workloads: tuple[Path, ...]
-    solutions: tuple[Path, ...]
-
-
 class DefinitionFamily:
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
+
+    Args:
+        path: the definition's file, or a folder with one definition.
+        with_solutions: read the solutions beside it; a judge sees the candidates alone.
 
     Raises:
         UsageError: a file cannot be read, or asks for something unsupported.
     """
 
-    def __init__(self, files: Files) -> None:
-        self.files = files
-        self.definition = definition = schema.read(files.definition, Definition)
-        self.workloads = schema.read_workloads(files.workloads, definition)
-        read = [schema.read(path, Solution) for path in files.solutions]
+    def __init__(self, path: Path, *, with_solutions: bool = True) -> None:
+        self.path, self.root, self.traces, solutions = find_files(path, with_solutions=with_solutions)
+        self.files = (self.path, *self.traces, *solutions)
+        self.definition = definition = schema.read(self.path, Definition)
+        self.workloads = schema.read_workloads(self.traces, definition)
+        read = [schema.read(path, Solution) for path in solutions]
         self.solutions = [each for each in read if each.definition == definition.name]
         if not self.workloads or (read and not self.solutions):
             what = "solution" if self.workloads else "workload"
-            raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
+            raise UsageError(f"{self.path}: no {what} names definition {definition.name}")
         self.name = re.sub(r"\W", "_", definition.name)
         self.reference = self._make_own("run")
         modules = list_modules(self.reference)
@@ -118,7 +113,7 @@ class DefinitionFamily:
     def tensors(self) -> dict[str, Path]:
         """Return the files of tensors by the names, relative to the root, that workloads give them; sorted."""
         names = {one.path for each in self.workloads for one in each.inputs.values() if one.path}
-        return {name: find_inside(self.files.root, name) for name in sorted(names)}
+        return {name: find_inside(self.root, name) for name in sorted(names)}
 
     @cached_property
     def problems(self) -> dict[Point, Workload]:
@@ -264,7 +259,7 @@ class DefinitionFamily:
     def _draw(self, workload: Workload, name: str, spec: Array, rng: np.random.Generator) -> np.ndarray:
         given = workload.inputs[name]
         if given.type == "safetensors":
-            return read_tensor(find_inside(self.files.root, given.path), given.tensor_key, spec)
+            return read_tensor(find_inside(self.root, given.path), given.tensor_key, spec)
         return np.full(spec.shape, given.value).astype(spec.type) if given.type == "scalar" else draw(spec, rng)
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
@@ -341,8 +336,8 @@ def _stand_for(*content: object) -> None:
     """Stand for a definition or a solution, which its content alone identifies."""
 
 
-def find_files(path: Path, *, with_solutions: bool = True) -> Files:
-    """Return what belongs to a definition's file, or to the one definition of a folder.
+def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, list[Path], list[Path]]:
+    """Return a definition's file, the folder that names of tensors start from, its workloads and its solutions.
 
     Raises:
         UsageError: there is no definition, or several, or none of its workloads.
@@ -360,13 +355,11 @@ def find_files(path: Path, *, with_solutions: bool = True) -> Files:
             # those in a folder of the definition's name, and those elsewhere that hold the name
             name, said = definition.stem, f'"{definition.stem}"'.encode()
             solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
-        chosen = sorted(solutions) if with_solutions else []
-        found = Files(definition, root or folder, tuple(sorted(workloads)), tuple(chosen))
     except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
         raise UsageError(f"{path} cannot be searched: {error}") from None
-    if not found.workloads:
+    if not workloads:
         raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
-    return found
+    return definition, root or folder, sorted(workloads), sorted(solutions) if with_solutions else []
 
 
 def _find_only(folder: Path) -> Path:

@@ -36,18 +36,18 @@ class Definition(Origin, frozen=True, tag=True):
     def list_files(self) -> Iterable[Path]:
         """Return the JSON files and the tensors that they name."""
         read = self.read()
-        return [read.files.definition, *read.files.workloads, *read.files.solutions, *read.tensors.values()]
+        return [*read.files, *read.tensors.values()]
 
     def read(self) -> DefinitionFamily:
         """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
-        from cuprof.interop.definition import DefinitionFamily, find_files
+        from cuprof.interop.definition import DefinitionFamily
 
-        return DefinitionFamily(find_files(self.path, with_solutions=self.solutions))
+        return DefinitionFamily(self.path, with_solutions=self.solutions)
 
     def _make(self) -> Family:
         definition = self.read()
         family = definition.make_family()
-        family.path = definition.files.definition
+        family.path = definition.path
         family.folder = family.path.parent
         return family
 
@@ -84,8 +84,8 @@ def copy_alone(word: str, into: Path) -> Definition:
     """Copy a definition with its workloads and their tensors into a new folder, without the solutions; return it."""
     read = Definition(Path(word).absolute(), solutions=False).read()
     into.mkdir(parents=True)
-    (into / "definition.json").write_bytes(read_bytes(read.files.definition))
-    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.files.workloads))
+    (into / "definition.json").write_bytes(read_bytes(read.path))
+    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.traces))
     for name, path in read.tensors.items():
         target = find_inside(into, name)
         target.parent.mkdir(parents=True, exist_ok=True)
