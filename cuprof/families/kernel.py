@@ -37,9 +37,6 @@ numbers."""
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 """Tunables that set the block's sizes by default, as in Kernel Tuner."""
 
-HOST_COMPILERS = ("gcc", "g++")
-"""Compilers of C and C++ functions, which are called and not launched."""
-
 
 @dataclass(frozen=True)
 class Kernel:
@@ -254,7 +251,7 @@ def kernel(
     if isinstance(what, str):
         if not source:
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
-        return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
+        return replace(described, symbol=what, backend="cpu" if compiler in ("gcc", "g++") else backend)
     return _of_function(described, what)
 
 

@@ -115,12 +115,6 @@ class Scalar:
     value: int | float | bool
     dtype: str = ""
 
-    def read(self) -> Argument:
-        """Return the number in its own type."""
-        import numpy as np
-
-        return np.dtype(self.dtype).type(self.value) if self.dtype else self.value
-
 
 @dataclass(frozen=True)
 class Sample:
@@ -145,7 +139,10 @@ class Sample:
     @property
     def numbers(self) -> dict[str, Argument]:
         """Return the numbers among the arguments in their own types."""
-        return {name: scalar.read() for name, scalar in self.scalars.items()}
+        import numpy as np
+
+        scalars = self.scalars.items()
+        return {name: np.dtype(one.dtype).type(one.value) if one.dtype else one.value for name, one in scalars}
 
 
 @dataclass(frozen=True)

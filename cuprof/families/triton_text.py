@@ -19,8 +19,6 @@ from cuprof.families.calling import find_import, unwrap
 from cuprof.families.fingerprint import closure_of
 from cuprof.families.syntax import global_names, imported_files, is_cell, parse_file
 
-TUNING = "autotune"
-"""The decorator that chooses among configurations; it is part of none of them."""
 _INSTALLED = (
     *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     Path(__file__).resolve().parents[1],
@@ -103,7 +101,7 @@ def _read_definition(function: FunctionType) -> str:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             called = {one: ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
-            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != TUNING]
+            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != "autotune"]
     return ast.unparse(tree)
 
 
