@@ -26,23 +26,18 @@ TUNER = "kernel_tuner"
 
 
 class Definition(Origin, frozen=True, tag=True):
-    """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition.
-
-    A judge sees the candidates alone, without the `solutions` beside it.
-    """
-
-    solutions: bool = True
+    """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition."""
 
     def list_files(self) -> Iterable[Path]:
         """Return the JSON files and the tensors that they name."""
         read = self.read()
         return [*read.files, *read.tensors.values()]
 
-    def read(self) -> DefinitionFamily:
-        """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
+    def read(self, *, with_solutions: bool = True) -> DefinitionFamily:
+        """Return the definition, its workloads and solutions; raise `UsageError` where a file is not one."""
         from cuprof.interop.definition import DefinitionFamily
 
-        return DefinitionFamily(self.path, with_solutions=self.solutions)
+        return DefinitionFamily(self.path, with_solutions=with_solutions)
 
     def _make(self) -> Family:
         definition = self.read()
@@ -82,7 +77,7 @@ def define(path: str | Path) -> Family:
 
 def copy_alone(word: str, into: Path) -> Definition:
     """Copy a definition with its workloads and their tensors into a new folder, without the solutions; return it."""
-    read = Definition(Path(word).absolute(), solutions=False).read()
+    read = Definition(Path(word).absolute()).read(with_solutions=False)
     into.mkdir(parents=True)
     (into / "definition.json").write_bytes(read_bytes(read.path))
     (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.traces))
@@ -91,7 +86,7 @@ def copy_alone(word: str, into: Path) -> Definition:
         target.parent.mkdir(parents=True, exist_ok=True)
         with open_regular(path) as source, target.open("wb") as copy:
             shutil.copyfileobj(source, copy)
-    return Definition(into / "definition.json", solutions=False)
+    return Definition(into / "definition.json")
 
 
 def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
@@ -117,4 +112,4 @@ def name_family(name: str) -> str:
     """Return the name of the family of that name, or at that path."""
     if name.endswith(".py"):
         return family_name(Path(name))
-    return Definition(Path(name).absolute(), solutions=False).read().name if is_path(name) else name
+    return Definition(Path(name).absolute()).read(with_solutions=False).name if is_path(name) else name
