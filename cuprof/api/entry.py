@@ -119,7 +119,10 @@ def compare(
         return Defined()
     prestart(modules=[library for library in LIBRARIES if library in sys.modules])
     with ScratchFolder() as scratch:
-        place = find_script() or _make_folder(Path(scratch), name, kernels)
+        joined = re.sub(r"[^A-Za-z0-9_.+-]+", "_", "_vs_".join(one.name for one in with_names(kernels)))
+        place = find_script() or Path(scratch, name or joined[:80].rstrip("_.+-"))
+        if not place.exists():  # a new folder stands for a notebook, named as the comparison is
+            place.mkdir()
         family = define([_with_absolute_paths(one) for one in kernels], name, place, given, asked)
         from cuprof.api.result import run  # late: a wrong argument is told at once
 
@@ -175,14 +178,6 @@ def define(kernels: Sequence[Kernel], name: str, place: Path, given: Mapping[str
     family.folder, family.path = (place, None) if place.is_dir() else (place.parent, place)
     check_family(family)
     return family
-
-
-def _make_folder(scratch: Path, name: str, kernels: Sequence[Kernel]) -> Path:
-    """Return a new folder that stands for a notebook, named as the comparison is."""
-    joined = "_vs_".join(one.name for one in with_names(kernels))
-    folder = scratch / (name or re.sub(r"[^A-Za-z0-9_.+-]+", "_", joined)[:80].rstrip("_.+-"))
-    folder.mkdir()
-    return folder
 
 
 def _with_absolute_paths(one: Kernel) -> Kernel:

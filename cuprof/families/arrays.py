@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -146,11 +148,7 @@ def home_of(value: Any) -> Home | None:
 
 
 def to_host(value: Any, what: str) -> np.ndarray:
-    """Return any array or number as a NumPy array.
-
-    Raises:
-        FamilyError: it is none, or of a type that NumPy lacks.
-    """
+    """Return any array or number as a NumPy array; raise `FamilyError` for anything else, and for types NumPy lacks."""
     home = home_of(value)
     try:
         array = np.asarray(home.host(value) if home else value)
@@ -160,6 +158,16 @@ def to_host(value: Any, what: str) -> np.ndarray:
         kind = f"an array of {array.dtype}" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
         raise FamilyError(f"{what} is {kind}; it must be an array of numbers, or a number")
     return array if array.flags.owndata else array.copy()  # others may write to memory that they own
+
+
+def digest(arguments: Mapping[str, Any]) -> str:
+    """Return a digest that distinguishes the arrays and numbers that were given once."""
+    found = hashlib.sha256()
+    for name, value in arguments.items():
+        array = to_host(value, f"input {name}")
+        found.update(f"{name} {array.dtype} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return found.hexdigest()
 
 
 def permute(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -193,11 +201,7 @@ def by_field(arrays: Arrays) -> dict[str, np.ndarray]:
 
 
 def dtype_of(value: Any) -> np.dtype:
-    """Return the type of an array's elements; for PyTorch, NumPy's type of the same name.
-
-    Raises:
-        FamilyError: neither NumPy nor ml_dtypes has such a type.
-    """
+    """Return the type of elements, NumPy's or ml_dtypes' of PyTorch's name; raise `FamilyError` where there is none."""
     kind = value.dtype
     return kind if isinstance(kind, np.dtype) else read_dtype(str(kind).removeprefix("torch."))
 
@@ -210,11 +214,8 @@ def is_known(kind: np.dtype) -> bool:
 def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
     """Return shape and type of an array, or of the number that a function returned.
 
-    Args:
-        is_copied: it is copied element by element, so that any view will do.
-
-    Raises:
-        FamilyError: its elements are no numbers, or it is masked, sparse or a view with gaps.
+    Any view will do of one that `is_copied`, element by element. Elements that are no numbers, and what is masked,
+    sparse or a view with gaps raise `FamilyError`.
     """
     value = np.asarray(value) if home_of(value) is None else value
     kind = dtype_of(value)
@@ -233,11 +234,7 @@ def describe(name: str, value: Any, *, is_copied: bool = False) -> Array:
 
 
 def as_scalar(name: str, value: Any) -> Scalar:
-    """Return a number among the arguments.
-
-    Raises:
-        FamilyError: it is none.
-    """
+    """Return a number among the arguments; raise `FamilyError` for anything else."""
     if isinstance(value, np.generic) and isinstance(value.item(), int | float):
         return Scalar(value.item(), value.dtype.name)
     if isinstance(value, int | float):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import random
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import count, islice, takewhile
 from types import FunctionType, MethodType
@@ -15,129 +16,95 @@ from typing import Any
 import numpy as np
 
 from cuprof.core.errors import UsageError
-from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import fingerprint
 from cuprof.families.arrays import HOMES, Home, describe, home_of
 from cuprof.families.kernel import Kernel
-from cuprof.families.model import Arrays, Call, Sample, Signature
+from cuprof.families.model import Arrays, Axis, Call, Sample
 from cuprof.families.origin import PREFIX
 from cuprof.families.program import Array
 from cuprof.families.validation import COMPILED
 
 FILLERS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+GENERATOR = "rng"
+"""The parameter of an inputs function that receives a seeded NumPy generator."""
+GIVEN = Axis("inputs", "given", choices=("given",), description="arrays that were given once, permuted for each set")
 
 
-@dataclass(frozen=True)
-class Calling:
-    """How a function is called.
+def bind(
+    function: Any,
+    sample: Sample,
+    numbers: Mapping[str, Any],
+    tunables: Mapping[str, Any],
+    session: Arrays,
+    put: Callable[[Any], None] | None = None,
+) -> Any:
+    """Return the call to time: a function alone, on a session's inputs and outputs.
 
     Args:
-        sample: its arguments: their order, and the arrays among them.
-        numbers: the arguments that are no arrays.
-        returns: it returns its results; otherwise it writes them to its arguments.
-        may_write: it has written its results where it returns nothing.
-        of_any_type: results of another type are converted.
+        sample: the order of its arguments, and the arrays among them.
+        numbers: its arguments that are no arrays.
+        put: copies what it returns into the outputs; without it, the function writes them.
     """
+    home, specs = HOMES[sample.home], {**sample.signature.inputs, **sample.signature.outputs}
+    arranged = arrange(function, sample.arguments, tunables) if sample.by_name else None
+    placed, named = arranged or (sample.arguments, [])
 
-    sample: Sample
-    numbers: Mapping[str, Any]
-    returns: bool = True
-    may_write: bool = False
-    of_any_type: bool = False
+    def give() -> Callable[[], Any]:
+        views = {name: home.view(session[name], specs[name].type) for name in (*placed, *named) if name in session}
+        known = {**numbers, **views}
+        by_name = {name: known[name] for name in named}
+        return partial(function, *(known[name] for name in placed), **by_name, **tunables)
+
+    # A library apart orders its work behind ours whenever it is given an array.
+    run = (lambda: home.finish(give()())) if home.is_apart else give()
+    module = find_module(function)
+    state = {} if module is None else {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    if put is None and not state:
+        return run
+    before = {name: each.detach().clone() for name, each in state.items()}
+
+    def check_and_put(returned: Any) -> None:
+        _refuse_changes(state, before)
+        if put is not None:
+            put(returned)
+
+    return Call(run, check_and_put)
 
 
-class FunctionFamily:
-    """Bind functions to a session's arrays, and bring their results there.
+def deliver(
+    found: Mapping[str, Any],
+    outputs: Arrays,
+    sample: Sample,
+    said: str,
+    *,
+    counted: Mapping[str, str] = {},
+    of_any_type: bool = False,
+) -> None:
+    """Copy a function's results into a session's outputs.
 
-    Attributes:
-        outputs: the arguments that functions write to; empty where they return their results.
-        at_most: results that may have fewer rows than the signature says.
-        changed: inputs that functions may leave changed, and do not return; outputs in the signature.
-        expectation: the start of an error's description of the right result.
+    Args:
+        said: the start of an error's description of the right result.
+        counted: result with a variable number of rows → the output that holds how many.
+        of_any_type: convert results of another type.
+
+    Raises:
+        ValueError: a result has an unexpected shape, type or library.
     """
-
-    outputs: tuple[str, ...] = ()
-    at_most: Mapping[str, Any] = {}
-    changed: tuple[str, ...] = ()
-    expectation = "the first variant returns"
-
-    def sample(self, problem: Point) -> Sample:
-        """Return the arrays and numbers of a problem, and whose arrays they are."""
-        raise NotImplementedError
-
-    def name_results(self, returned: Any, who: str) -> dict[str, Any]:
-        """Return a function's results by output name."""
-        raise NotImplementedError
-
-    def signature(self, problem: Point) -> Signature:
-        """Return the arrays of a problem."""
-        return self.sample(problem).signature
-
-    def count_bytes(self, problem: Point) -> int:
-        """Return the bytes of all inputs and outputs."""
-        signature = self.signature(problem)
-        return sum(array.nbytes for array in (*signature.inputs.values(), *signature.outputs.values()))
-
-    def bind_function(
-        self, function: Any, call: Calling, tunables: Mapping[str, Any], inputs: Arrays, outputs: Arrays
-    ) -> Any:
-        """Return the call to time: the function alone, on a session's arrays."""
-        sample = call.sample
-        home, arrays = HOMES[sample.home], {**inputs, **outputs}
-        specs = {**sample.signature.inputs, **sample.signature.outputs}
-        arranged = arrange(function, sample.arguments, tunables) if sample.by_name else None
-        placed, named = arranged or (sample.arguments, [])
-
-        def give() -> Callable[[], Any]:
-            views = {name: home.view(arrays[name], specs[name].type) for name in (*placed, *named) if name in arrays}
-            known = {**call.numbers, **views}
-            by_name = {name: known[name] for name in named}
-            return partial(function, *(known[name] for name in placed), **by_name, **tunables)
-
-        # A library apart orders its work behind ours whenever it is given an array.
-        run = (lambda: home.finish(give()())) if home.is_apart else give()
-        module = find_module(function)
-        state = {} if module is None else {**dict(module.named_parameters()), **dict(module.named_buffers())}
-        if not (call.returns or state):
-            return run
-        before = {name: each.detach().clone() for name, each in state.items()}
-
-        def put(returned: Any) -> None:
-            _refuse_changes(state, before)
-            if call.returns:
-                self._deliver(call, outputs, returned)
-
-        return Call(run, put)
-
-    def _deliver(self, call: Calling, outputs: Arrays, returned: Any) -> None:
-        """Copy a function's results into a session's outputs.
-
-        Raises:
-            ValueError: a result has an unexpected shape, type or library.
-        """
-        if returned is None and call.may_write:
-            return
-        found, home = self.name_results(returned, "the function"), HOMES[call.sample.home]
-        counted = self.count_rows(found)
-        wanted = [name for name in outputs if name not in counted.values() and name not in self.changed]
-        if {*found} != {*wanted}:
-            right_ones = list_first(wanted, 4)
-            raise ValueError(f"it returned {list_first([*found], 4)}; the first variant returns {right_ones}")
-        for name in wanted:
-            output, right = outputs[name], call.sample.signature.outputs[name]
-            result = _as_array(name, found[name], home, right)
-            spec = describe(name, result, is_copied=True)
-            if name in counted and spec.shape[:1] <= right.shape[:1]:
-                outputs[counted[name]].fill(spec.shape[0])
-                output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
-            if spec != right and not (call.of_any_type and spec.shape == right.shape):
-                raise ValueError(f"it returned {name} as {_say(spec)}; {self.expectation} {_say(right)}")
-            home.copy(result, output, right.type)
-
-    def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
-        """Return result → the output that holds its number of rows, for results with a variable number of rows."""
-        return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
+    home = HOMES[sample.home]
+    wanted = [name for name in outputs if name not in counted.values()]
+    if {*found} != {*wanted}:
+        raise ValueError(f"it returned {list_first([*found], 4)}; {said} {list_first(wanted, 4)}")
+    for name in wanted:
+        output, right = outputs[name], sample.signature.outputs[name]
+        result = _as_array(name, found[name], home, right)
+        spec = describe(name, result, is_copied=True)
+        if name in counted and spec.shape[:1] <= right.shape[:1]:
+            outputs[counted[name]].fill(spec.shape[0])
+            output, right = output[: spec.shape[0]], replace(right, shape=(*spec.shape[:1], *right.shape[1:]))
+        if spec != right and not (of_any_type and spec.shape == right.shape):
+            raise ValueError(f"it returned {name} as {_say(spec)}; {said} {_say(right)}")
+        home.copy(result, output, right.type)
 
 
 def _as_array(name: str, result: Any, home: Home, right: Array) -> Any:
@@ -216,8 +183,7 @@ def origin_of(function: Any) -> str:
 def with_names(kernels: Sequence[Kernel]) -> tuple[Kernel, ...]:
     """Return the implementations, each with a name of its own: one that is taken gets its module's before it.
 
-    Raises:
-        UsageError: two are given one name.
+    Two that are given one name raise `UsageError`.
     """
     named: dict[str, Kernel] = {}
     given = [one.function for one in kernels if one.function is not None]
@@ -278,3 +244,36 @@ def _parameters(function: Any) -> list[inspect.Parameter] | None:
         return [*inspect.signature(called).parameters.values()]
     except (TypeError, ValueError):
         return None
+
+
+def list_axes(given: Any) -> tuple[Axis, ...]:
+    """Return the problem axes: the parameters of a function, or one that says that nothing can be chosen."""
+    parameters = inspect.signature(given).parameters.values() if callable(given) else ()
+    return tuple(_axis(one) for one in parameters if one.name != GENERATOR) or (GIVEN,)
+
+
+def _axis(parameter: inspect.Parameter) -> Axis:
+    """Return the problem axis that a parameter of an inputs function is: its default, or several, the first first."""
+    name, given = parameter.name, parameter.default
+    if isinstance(given, bool):
+        return Axis(name, given, choices=(given, not given))
+    if isinstance(given, str) or (isinstance(given, tuple | list) and given):
+        choices = (given,) if isinstance(given, str) else tuple(given)
+        return Axis(name, choices[0], choices=choices)
+    if isinstance(given, int):
+        return Axis(name, given, low=0 if given == 0 else 1)
+    raise UsageError(
+        f"inputs: parameter {name} needs a default, a whole number (n=2**20) or a tuple of choices; "
+        f"it is a problem axis. Only {GENERATOR} has none"
+    )
+
+
+def seed_all(rng: np.random.Generator) -> None:
+    """Seed the generators that a function without one of its own draws from."""
+    seed = int(rng.integers(2**31))
+    random.seed(seed)
+    np.random.seed(seed)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(seed)
+    if (cupy := sys.modules.get("cupy")) is not None:
+        cupy.random.seed(seed)

@@ -21,14 +21,14 @@ from cuprof.core.errors import FamilyError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import calling, tolerances
-from cuprof.families.arrays import HOMES, as_scalar, describe, home_of, is_floating, permute, to_host, widen
-from cuprof.families.calling import Calling, FunctionFamily, call_with, find_import, find_module, origin_of, unwrap
+from cuprof.families.arrays import HOMES, as_scalar, describe, digest, home_of, is_floating, permute, to_host, widen
+from cuprof.families.calling import GENERATOR, GIVEN, call_with, find_import, find_module, list_axes, origin_of, unwrap
 from cuprof.families.fingerprint import installed_modules
-from cuprof.families.inputs import blamed, digest, draw, list_axes
 from cuprof.families.kernel import Kernel, call_by_name, list_named
 from cuprof.families.model import Arrays, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.origin import FAMILY_FILE
 from cuprof.families.program import Array
+from cuprof.families.trace import blame
 from cuprof.families.triton_text import source_of
 
 VERSION = 4
@@ -37,7 +37,7 @@ _OWN = {"cuprof", "builtins", *sys.stdlib_module_names}
 
 
 @dataclass(eq=False)
-class Computation(FunctionFamily):
+class Computation:
     """Draw inputs, compute the right results, and bind functions to a session's arrays.
 
     Args:
@@ -67,7 +67,6 @@ class Computation(FunctionFamily):
     def __post_init__(self) -> None:
         tolerances.check_given(self.tolerance)
         self.kernels = calling.with_names(self.given)
-        self.draw = partial(draw, self.inputs, self.kernels, self.place)
         self.outputs = (*self.outputs, *(name for name in self.in_place if name not in self.outputs))
         self.functions = [one for one in self.kernels if one.function is not None]
         self.known: dict[Point, Sample] = {}
@@ -113,6 +112,34 @@ class Computation(FunctionFamily):
             if self.tolerance is None:
                 self._terms[problem] = self._count_terms(problem)
         return self.known[problem]
+
+    def signature(self, problem: Point) -> Signature:
+        """Return the arrays of a problem."""
+        return self.sample(problem).signature
+
+    def draw(self, problem: Point, rng: np.random.Generator) -> tuple[dict[str, Any], bool]:
+        """Return the arguments by name, in the order in which functions take them, and whether they came by name."""
+        drawn = self.inputs
+        if callable(drawn):
+            asked: dict[str, Any] = {} if problem.keys() == {GIVEN.name} else dict(problem)
+            if GENERATOR in inspect.signature(drawn).parameters:
+                asked[GENERATOR] = rng
+            else:
+                calling.seed_all(rng)
+            drawn = self._blamed("inputs", problem, partial(drawn, **asked))
+        if isinstance(drawn, Mapping):
+            return {str(name): value for name, value in drawn.items()}, True
+        values = list(drawn) if isinstance(drawn, tuple | list) else [drawn]
+        return dict(zip(self._name_arguments(len(values)), values, strict=True)), False
+
+    def _name_arguments(self, many: int) -> list[str]:
+        """Return this many parameter names of the first function that has enough, else x0, x1, …"""
+        for one in self.kernels:
+            names = calling.list_parameters(unwrap(one.jit) if one.function is None else one.function)
+            names = [name for name in names if name not in {**one.tunables, **one.derived}]
+            if len(names) >= many:
+                return names[:many]
+        return [f"x{number}" for number in range(many)]
 
     def generate(self, problem: Point, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Draw arrays on the host; those given once are permuted, see `permute`."""
@@ -172,7 +199,7 @@ class Computation(FunctionFamily):
         given = {**inputs, **{name: outputs[name] for name in self.outputs}}
         with home.wide():
             arrays = {name: home.bring(widen(array) if is_wide else array) for name, array in given.items()}
-            returned = blamed(self.place, "reference", problem, lambda: self._refer(sample, arrays, is_wide))
+            returned = self._blamed("reference", problem, lambda: self._refer(sample, arrays, is_wide))
             if returned is None and self.outputs:
                 returned = {name: arrays[name] for name in self.outputs}
             found = self.name_results(returned, "reference()")
@@ -209,8 +236,13 @@ class Computation(FunctionFamily):
     def bind(self, one: Kernel, problem: Point, tunables: Point, inputs: Arrays, outputs: Arrays) -> Any:
         """Return the call to time: the function alone, on a session's arrays."""
         sample = self.sample(problem)
-        call = Calling(sample, sample.numbers, returns=not self.outputs)
-        return self.bind_function(one.function, call, dict(tunables), inputs, outputs)
+
+        def put(returned: Any) -> None:
+            found = self.name_results(returned, "the function")
+            calling.deliver(found, outputs, sample, "the first variant returns", counted=self.count_rows(found))
+
+        arrays, own = {**inputs, **outputs}, None if self.outputs else put
+        return calling.bind(one.function, sample, sample.numbers, dict(tunables), arrays, own)
 
     def _take_sample(self, problem: Point) -> Sample:
         drawn, by_name = self.draw(problem, np.random.default_rng(0))
@@ -253,7 +285,7 @@ class Computation(FunctionFamily):
         faults = []
         for one in self.functions if self.reference is not None else self.functions[:1]:
             try:
-                returned = blamed(self.place, one.name, problem, partial(self._run, one, sample, drawn))
+                returned = self._blamed(one.name, problem, partial(self._run, one, sample, drawn))
                 return self.name_results(returned, one.name)
             except FamilyError as error:
                 faults.append(error)
@@ -286,6 +318,19 @@ class Computation(FunctionFamily):
         read = [name for name in sample.arguments if name not in self.outputs or name in self.in_place]
         return call_with(function, {**arrays, **sample.numbers}, read, {})
 
+    def _blamed(self, what: str, problem: Point, function: Callable[[], Any]) -> Any:
+        """Return the result of a user's function; its errors become a `FamilyError` that names the line."""
+        try:
+            return function()
+        except (Exception, SystemExit) as error:
+            folder = self.place.parent if self.place.is_file() else self.place
+            hint = "; name what is worked on in place: in_place=" if "read-only" in str(error) else ""
+            raise FamilyError(blame(error, folder, f"{what}() at {problem.label}") + hint) from error
+
+    def count_rows(self, found: Mapping[str, Any]) -> dict[str, str]:
+        """Return result → the output that holds its number of rows, for results with a variable number of rows."""
+        return {} if self.outputs else {name: f"{name}_rows" for name in self.at_most if name in found}
+
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return a function's results by output name."""
         if returned is None:
@@ -298,8 +343,8 @@ class Computation(FunctionFamily):
         return {f"result{number or ''}": value for number, value in enumerate(values)}
 
     def _count_useful_bytes(self, problem: Point) -> int:
-        outputs = self.signature(problem).outputs
-        return self.count_bytes(problem) + sum(outputs[name].nbytes for name in self.in_place)
+        signature = self.signature(problem)
+        return signature.nbytes + sum(signature.outputs[name].nbytes for name in self.in_place)
 
     def _contract(self) -> dict[str, Any]:
         first = self.functions[0].function if self.functions else None

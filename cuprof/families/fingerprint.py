@@ -93,9 +93,7 @@ def source_text(family: Family, variant: Variant) -> str:
 def contract_text(family: Family, variant: Variant | None = None) -> str:
     """Return the text of the functions in `CONTRACT` with all that they use, and the settings in `SAID`.
 
-    Args:
-        family: loaded from a folder.
-        variant: its own tolerance, if it has one, replaces the family's.
+    A variant's own tolerance, if it has one, replaces the family's.
     """
     place = _place_of(family)
     functions = dict(family.contract) or {part: getattr(family, part) for part in CONTRACT}
@@ -175,8 +173,7 @@ class _Closure:
     def describe(self, value: Any, imported: str = "") -> str:
         """Return one text for equal values, the same in every process, and add the code that is in it.
 
-        Args:
-            imported: the full name that a file imports it by.
+        `imported` is the full name that a file imports it by.
         """
         plain = plain_text(value)
         if plain is not None:
@@ -299,12 +296,7 @@ class _Closure:
     def add_definition(
         self, source: SourceFile, node: ast.stmt | ast.Lambda, values: Mapping[str, Any], bound: Mapping[str, Any]
     ) -> None:
-        """Add a definition's text and its dependencies.
-
-        Args:
-            values: the values of its module's names.
-            bound: further values, by the names of its closure and defaults.
-        """
+        """Add a definition's text and its dependencies: its module's `values`, and others `bound` in its scope."""
         place = len(self.texts)
         self.texts.append(source.segment(node))
         tree = syntax.stripped(node, with_defaults=False)
@@ -462,8 +454,7 @@ def _plain(value: Any) -> str | None:
 def unwrap(value: Any, names: Sequence[str] = ("py_func", "__wrapped__", "__func__")) -> FunctionType | None:
     """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper, or None.
 
-    Args:
-        names: attributes that may hold what is inside.
+    `names` are attributes that may hold what is inside.
     """
     for _ in range(32):
         inner = None

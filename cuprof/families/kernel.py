@@ -10,7 +10,7 @@ import math
 import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,9 +36,6 @@ Sizes: TypeAlias = "Size | tuple[Size, ...] | Callable[..., Any] | None"
 numbers."""
 BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 """Tunables that set the block's sizes by default, as in Kernel Tuner."""
-
-HOST_COMPILERS = ("gcc", "g++")
-"""Compilers of C and C++ functions, which are called and not launched."""
 
 
 @dataclass(frozen=True)
@@ -97,26 +94,13 @@ class Kernel:
         return tuple(Tunable(name, each, each[0]) for name, each in values.items() if name not in self.derived)
 
     def read_constraint(self, axes: Sequence[str]) -> Constraint | None:
-        """Return why tunables are not defined at a problem, as a function: `@triton.autotune`'s list and `constraint`.
-
-        Args:
-            axes: the problem axes, which a constraint may name.
-        """
-        listed = self.configurations
-
-        def is_listed(problem: Point, tunables: Point) -> str | None:
-            own = {name: value for name, value in tunables.items() if name not in self.tunables}
-            return explain_unlisted(listed, problem, Point(own))
-
-        given: list[Any] = [*([is_listed] if listed else []), *([self.constraint] if self.constraint else [])]
+        """Return `@triton.autotune`'s list and `constraint` as one function: why tunables are not allowed, or None."""
+        listed = [partial(explain_unlisted, self.configurations, self.tunables)] if self.configurations else []
+        given: list[Any] = [*listed, *([self.constraint] if self.constraint else [])]
         return read_constraint(given, [*axes, *(one.name for one in self.list_tunables())]) if given else None
 
     def make_program(self, find_sample: Callable[[Point], Sample], problem: Point, tunables: Point) -> Program:
-        """Return the launchable program.
-
-        Raises:
-            UsageError: a size cannot be computed.
-        """
+        """Return the launchable program; raise `UsageError` where a size cannot be computed."""
         sample = find_sample(problem)
         arrays, numbers = {**sample.signature.inputs, **sample.signature.outputs}, sample.numbers
         given = {name: scalar.value for name, scalar in sample.scalars.items()}
@@ -267,7 +251,7 @@ def kernel(
     if isinstance(what, str):
         if not source:
             raise UsageError(f"kernel {what!r} needs source=, a file or CUDA C++ text")
-        return replace(described, symbol=what, backend="cpu" if compiler in HOST_COMPILERS else backend)
+        return replace(described, symbol=what, backend="cpu" if compiler in ("gcc", "g++") else backend)
     return _of_function(described, what)
 
 
@@ -289,11 +273,7 @@ def _of_function(described: Kernel, function: Any) -> Kernel:
 
 
 def read_values(name: str, given: Any) -> tuple[Coordinate, ...]:
-    """Return the values of a tunable, given as one or several.
-
-    Raises:
-        UsageError: they are neither numbers nor texts.
-    """
+    """Return the values of a tunable, given as one or several; raise `UsageError` unless they are numbers or texts."""
     values = tuple(given) if isinstance(given, list | tuple | range | np.ndarray) else (given,)
     values = tuple(value.item() if isinstance(value, np.generic) else value for value in values)
     if not values or not all(isinstance(value, int | float | str | bool) for value in values):

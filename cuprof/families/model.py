@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     # Planning and composing need no NumPy, and it takes longer to import than everything else here.
     import numpy as np
 
+__all__ = ["Arrays", "Axis", "Call", "Chance", "Family", "Sample", "Scalar", "Signature", "Tolerance", "Tolerances"]
+__all__ += ["Tunable", "Variant", "Verdict"]
+
 Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 Tolerances: TypeAlias = "Tolerance | Mapping[str, Tolerance]"
 """One for all outputs, or one for each by its name ("points.x" for one field of a struct)."""
@@ -99,6 +102,11 @@ class Signature:
     inputs: Mapping[str, Array]
     outputs: Mapping[str, Array]
 
+    @property
+    def nbytes(self) -> int:
+        """Return the size of all buffers in bytes."""
+        return sum(array.nbytes for array in (*self.inputs.values(), *self.outputs.values()))
+
 
 @dataclass(frozen=True)
 class Scalar:
@@ -106,12 +114,6 @@ class Scalar:
 
     value: int | float | bool
     dtype: str = ""
-
-    def read(self) -> Argument:
-        """Return the number in its own type."""
-        import numpy as np
-
-        return np.dtype(self.dtype).type(self.value) if self.dtype else self.value
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,10 @@ class Sample:
     @property
     def numbers(self) -> dict[str, Argument]:
         """Return the numbers among the arguments in their own types."""
-        return {name: scalar.read() for name, scalar in self.scalars.items()}
+        import numpy as np
+
+        scalars = self.scalars.items()
+        return {name: np.dtype(one.dtype).type(one.value) if one.dtype else one.value for name, one in scalars}
 
 
 @dataclass(frozen=True)
@@ -338,12 +343,9 @@ class Family:
                     self.variants[name] = replace(variant, backend=backend, kind=kind)
 
     def kernel(self, name: str, *, backend: str, source: str, **details: Any) -> Registering:
-        """Register a variant with its own source; the decorated function returns its `Program`.
+        """Register a variant whose source is a file beside family.py; the decorated function returns its `Program`.
 
         Args:
-            name: the variant's name.
-            backend: the back end that compiles and runs it.
-            source: file beside family.py.
             **details: compiler, tunables, constraint, requires, expected, origin, tolerance, description (default: the
                 docstring's first line).
         """
@@ -357,11 +359,9 @@ class Family:
         """Register a variant of `@triton.jit` functions; see `kernel`.
 
         Args:
-            name: the variant's name.
             source: Python file beside family.py; only the processes that compile it import it.
             kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty to state
                 `tunables`.
-            **details: see `kernel`.
         """
         details["requires"] = ("triton", *as_names(details.get("requires", ())))
         if not kernel:
@@ -370,7 +370,7 @@ class Family:
         def register(make: ProgramMaker) -> ProgramMaker:
             listed = read_configurations(Path(make.__code__.co_filename).parent / source, kernel)
             tunables = tuple(Tunable(one, values, values[0]) for one, values in list_tunables(listed).items())
-            given = {"tunables": tunables, "constraint": partial(explain_unlisted, listed), **details}
+            given = {"tunables": tunables, "constraint": partial(explain_unlisted, listed, ()), **details}
             return self.kernel(name, backend="cuda", source=source, **given)(make)
 
         return register

@@ -47,11 +47,7 @@ Otherwise `cuprof.compare` runs a comparison."""
 
 
 class Origin(msgspec.Struct, frozen=True, tag=True):
-    """Where a family comes from.
-
-    Args:
-        path: the folder or the file; absolute.
-    """
+    """Where a family comes from: a folder or a file, by its absolute path."""
 
     path: Path
 
@@ -161,11 +157,7 @@ def list_families(folders: Sequence[Path]) -> dict[str, Path]:
 
 
 def find_folder(name: str, folders: Sequence[Path]) -> Folder:
-    """Return the family of that name.
-
-    Raises:
-        UnknownNameError: no folder holds it; the message names the nearest ones.
-    """
+    """Return the family of that name; raise `UnknownNameError`, which names the nearest ones, where there is none."""
     families = list_families(folders)
     if name not in families:
         raise UnknownNameError("family", name, families, f"in {', '.join(map(str, folders)) or 'no folder'}")
@@ -255,11 +247,7 @@ def _define_family(file: Path, place: Path) -> Family:
 
 
 def run_module(name: str, file: Path, **names: object) -> ModuleType:
-    """Run a Python file as a module of a name, compiled anew: its byte code may be stale within a second of an edit.
-
-    Args:
-        names: what it finds defined.
-    """
+    """Run a Python file, with `names` defined, as a module: anew, since byte code may be stale just after an edit."""
     folders = [str(file.parent)] if "." not in name else None
     loader = SourceFileLoader(name, str(file))  # of a file with any ending
     spec = importlib.util.spec_from_file_location(name, file, loader=loader, submodule_search_locations=folders)

@@ -17,6 +17,9 @@ from cuprof.core.errors import FamilyError
 if TYPE_CHECKING:
     import numpy as np
 
+__all__ = ["Array", "Copy", "Execute", "File", "Fill", "Invoke", "Launch", "Program", "Reduced", "Repeat"]
+__all__ += ["TensorMap", "Texture"]
+
 WARP_THREADS = 32
 Argument: TypeAlias = "str | int | float | np.generic | Texture | TensorMap"
 """A kernel argument: a buffer's name, a scalar, a struct by value, or a `Texture` or `TensorMap` of a buffer. A Python
@@ -280,7 +283,10 @@ class Program:
             "results": {
                 name: each if isinstance(each, str) else [each.by, each.buffer] for name, each in self.results.items()
             },
-            "scratch": {name: _array(array) for name, array in self.scratch.items()},
+            "scratch": {
+                name: [[*map(int, array.shape)], array.dtype if array.type.kind == "V" else array.type.str]
+                for name, array in self.scratch.items()
+            },
             **({"setup": [_step(step) for step in self.setup]} if self.setup else {}),
             "steps": [_step(step) for step in self.steps],
         }
@@ -288,11 +294,7 @@ class Program:
 
 @cache
 def read_dtype(text: str) -> np.dtype:
-    """Return the type that an `Array` names.
-
-    Raises:
-        FamilyError: there is none of that name.
-    """
+    """Return the type that an `Array` names; raise `FamilyError` where there is none of that name."""
     import numpy as np
 
     if text.startswith("["):
@@ -368,8 +370,3 @@ def _argument(argument: Argument) -> tuple[object, ...]:
     if isinstance(argument, TensorMap):
         return ("tensor map", argument.buffer, tuple(map(int, argument.box)), argument.swizzle)
     return ("float", repr(argument)) if isinstance(argument, float) else ("int", str(int(argument)))
-
-
-def _array(array: Array) -> list[object]:
-    kind = array.type
-    return [[int(length) for length in array.shape], array.dtype if kind.kind == "V" else kind.str]

@@ -41,11 +41,7 @@ _TOKEN = re.compile(
 
 
 def read_variant_source(file: Path, folder: Path) -> str:
-    """Return the text of a source file of a family's folder.
-
-    Raises:
-        FamilyError: it, or a file that it needs, is missing or cannot be read.
-    """
+    """Return the text of a source file of a folder; raise `FamilyError` where it, or one it needs, cannot be read."""
     if file.suffix in INCLUDING:
         return expand_includes(file, folder)
     if file.suffix == TRITON:  # the file's text, then the texts of the files that it imports, by name

@@ -277,8 +277,7 @@ def _registers(call: ast.expr) -> bool:
 def stripped(node: ast.AST, *, with_defaults: bool = True) -> ast.Module:
     """Return code for analysis, without the decorators that only register.
 
-    Args:
-        with_defaults: keep the defaults of a function's parameters; a live function has their values.
+    `with_defaults` keeps those of a function's parameters; a live function has their values.
     """
     tree = ast.parse(ast.unparse(node))
     inner = tree.body[0].value if isinstance(tree.body[0], ast.Expr) else tree.body[0]

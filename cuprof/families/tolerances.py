@@ -70,14 +70,11 @@ def _of_type(kind: np.dtype, expected: np.ndarray, terms: int, *, is_exact: bool
 
 
 def count_terms(signature: Signature, inputs: Arrays, compute: Callable[[Arrays], Arrays]) -> int:
-    """Return the most input numbers that a result depends on.
+    """Return the most input numbers that a result depends on, where `compute` gives the right results for inputs.
 
     A NaN in an input reaches the results that depend on it. If one reaches r of m results, a result depends on about r
     · n / m of that input's n numbers. The first, middle and last number of each input are tried, since a running sum's
     first one reaches all results and its last one a single result. If none can be followed, the shapes decide.
-
-    Args:
-        compute: computes the right results for inputs.
     """
     results = max(1, sum(array.size for array in signature.outputs.values()))
     terms = 0

@@ -63,11 +63,7 @@ class Compiler:
     version: str
 
     def command(self) -> list[str]:
-        """Return the first words of its command line.
-
-        Raises:
-            MissingDependencyError: it is not installed.
-        """
+        """Return the first words of its command line; raise `MissingDependencyError` where it is not installed."""
         if self.path is None:
             raise MissingDependencyError(f"the compiler {self.name}", REMEDIES[self.name])
         return [str(self.path), *COMPILERS[self.name]]
@@ -138,11 +134,7 @@ def _read_version(name: str, folders: Sequence[Path]) -> str:
 
 
 def explain_absence(header: str, major: str) -> str:
-    """Return which package has a header of CUDA and how to install it; an empty text for any other header.
-
-    Args:
-        major: the compiler's release of CUDA ("13").
-    """
+    """Return which package has a header of this release of CUDA ("13"), and its installation; "" for other headers."""
     found = ((part, re.match(pattern, header)) for part, pattern in _PARTS.items())
     part = next((match.expand(part) for part, match in found if match), "")
     if part.startswith("nvidia-"):

@@ -20,11 +20,7 @@ def describe(error: BaseException) -> str:
 
 
 def blame(error: BaseException, folder: Path | None, what: str) -> str:
-    """Return "what raised ValueError: text (file.py, line 12, in helper)".
-
-    Args:
-        what: the function of the family, and the problem.
-    """
+    """Return "what raised ValueError: text (file.py, line 12, in helper)"; `what` is a function, and the problem."""
     return f"{what} raised {describe(error)}{place_of(error, folder)}"
 
 

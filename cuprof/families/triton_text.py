@@ -19,8 +19,6 @@ from cuprof.families.calling import find_import, unwrap
 from cuprof.families.fingerprint import closure_of
 from cuprof.families.syntax import global_names, imported_files, is_cell, parse_file
 
-TUNING = "autotune"
-"""The decorator that chooses among configurations; it is part of none of them."""
 _INSTALLED = (
     *(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     Path(__file__).resolve().parents[1],
@@ -30,8 +28,7 @@ _INSTALLED = (
 def source_of(function: Any) -> tuple[str, tuple[str, ...]]:
     """Return the text of a `@triton.jit` function with all that it uses, and further files that count.
 
-    Raises:
-        UsageError: it uses something that has no text.
+    What has no text raises `UsageError`.
     """
     source = _Source()
     source.bind(getattr(unwrap(function), "__name__", ""), function)
@@ -49,11 +46,7 @@ class _Source:
         self._names: dict[str, Any] = {}
 
     def bind(self, name: str, value: Any) -> None:
-        """Add the lines that give a value a name.
-
-        Raises:
-            UsageError: it has no text, or another value has the name.
-        """
+        """Add the lines that give a value a name; raise `UsageError` where it has no text, or the name is taken."""
         text, found = literal(value), find_import(value)
         if name in self._names:
             if self._names[name] is not value and (text is None or text != literal(self._names[name])):
@@ -98,11 +91,7 @@ class _Source:
 
 
 def _read_definition(function: FunctionType) -> str:
-    """Return the text of a function alone, indented as at top level, without the decorator that tunes it.
-
-    Raises:
-        UsageError: the text is unknown.
-    """
+    """Return the text of a function alone, at top level, without the decorator that tunes it; or raise `UsageError`."""
     code = function.__code__
     if not is_cell(code.co_filename) and not Path(code.co_filename).is_file():
         typed = f"the text of {function.__name__} is not known (it was typed into the plain interpreter)"
@@ -112,7 +101,7 @@ def _read_definition(function: FunctionType) -> str:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             called = {one: ast.unparse(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
-            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != TUNING]
+            node.decorator_list = [one for one, name in called.items() if name.rpartition(".")[2] != "autotune"]
     return ast.unparse(tree)
 
 

@@ -13,7 +13,7 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec
@@ -94,9 +94,12 @@ def list_tunables(configurations: Configurations) -> dict[str, tuple[Coordinate,
     return {name: found for name, found in values.items() if found != (DEFAULTS.get(name, ...),)}
 
 
-def explain_unlisted(configurations: Configurations, problem: Point, tunables: Point) -> str | None:
-    """Return why tunables are not allowed if no configuration has their values."""
-    if any(all(each.get(name) == value for name, value in tunables.items()) for each in configurations):
+def explain_unlisted(
+    configurations: Configurations, further: Collection[str], problem: Point, tunables: Point
+) -> str | None:
+    """Return why tunables are not allowed if no configuration has their values; `further` ones are in none."""
+    own = {name: value for name, value in tunables.items() if name not in further}
+    if any(all(each.get(name) == value for name, value in own.items()) for each in configurations):
         return None
     return f"not among the {len(configurations)} configurations of @triton.autotune"
 
@@ -104,9 +107,7 @@ def explain_unlisted(configurations: Configurations, problem: Point, tunables: P
 def read_configurations(file: Path, kernel: str) -> Configurations:
     """Return the configurations of a kernel in a file; none where Triton is not installed.
 
-    Raises:
-        FamilyError: the file cannot be imported, has no such kernel, or one without `@triton.autotune`, or
-            `list_configurations` refuses the list.
+    What cannot be imported, has no such kernel, or one without a list that is allowed, raises `FamilyError`.
     """
     if not is_installed("triton"):
         return ()
@@ -164,11 +165,7 @@ def import_kernels(file: Path) -> Any:
 
 
 def find_kernel(module: Any, kernel: str) -> list[Any]:
-    """Return the decorators of a kernel, the outermost first, and then its `@triton.jit` function.
-
-    Raises:
-        ValueError: the module has no kernel of this name.
-    """
+    """Return a kernel's decorators, outermost first, and its `@triton.jit` function; raise `ValueError` without one."""
     layers = list_layers(getattr(module, kernel, None))
     if not layers:
         names = [name for name, value in vars(module).items() if hasattr(value, "fn")]

@@ -1,4 +1,8 @@
-"""A definition as a family: workloads are problems, solutions are variants, its reference gives the right results."""
+"""A definition as a family: workloads are problems, solutions are variants, its reference gives the right results.
+
+Beside definition.json lie workload*.jsonl and solution*.json (SOL-ExecBench). A trace set (FlashInfer-Bench) has
+definitions/OP/NAME.json, solutions/**/NAME/*.json and workloads/OP/NAME.jsonl.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +24,13 @@ from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.expression import ExpressionError, compute
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
+from cuprof.families import calling
 from cuprof.families.arrays import HOMES
-from cuprof.families.calling import Calling, FunctionFamily
-from cuprof.families.inputs import seed_all
 from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Tolerance, Tolerances, Variant, Verdict
 from cuprof.families.program import Array
 from cuprof.interop import schema
-from cuprof.interop.files import Files, find_inside, open_regular
 from cuprof.interop.results import FAULTS
-from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload
+from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, find_inside, open_regular
 from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
 
 VERSION = 1
@@ -49,24 +51,27 @@ MOST_HEADER_BYTES = 16 << 20
 """A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
 
 
-class DefinitionFamily(FunctionFamily):
+class DefinitionFamily:
     """Draw inputs, compute the right results, and bind solutions to a session's arrays, as both benchmarks do.
+
+    Args:
+        path: the definition's file, or a folder with one definition.
+        with_solutions: read the solutions beside it; a judge sees the candidates alone.
 
     Raises:
         UsageError: a file cannot be read, or asks for something unsupported.
     """
 
-    expectation = "the definition says"
-
-    def __init__(self, files: Files) -> None:
-        self.files = files
-        self.definition = definition = schema.read(files.definition, Definition)
-        self.workloads = schema.read_workloads(files.workloads, definition)
-        read = [schema.read(path, Solution) for path in files.solutions]
+    def __init__(self, path: Path, *, with_solutions: bool = True) -> None:
+        self.path, self.root, self.traces, solutions = find_files(path, with_solutions=with_solutions)
+        self.files = (self.path, *self.traces, *solutions)
+        self.definition = definition = schema.read(self.path, Definition)
+        self.workloads = schema.read_workloads(self.traces, definition)
+        read = [schema.read(path, Solution) for path in solutions]
         self.solutions = [each for each in read if each.definition == definition.name]
         if not self.workloads or (read and not self.solutions):
             what = "solution" if self.workloads else "workload"
-            raise UsageError(f"{files.definition}: no {what} names definition {definition.name}")
+            raise UsageError(f"{self.path}: no {what} names definition {definition.name}")
         self.name = re.sub(r"\W", "_", definition.name)
         self.reference = self._make_own("run")
         modules = list_modules(self.reference)
@@ -89,7 +94,7 @@ class DefinitionFamily(FunctionFamily):
             generate=self.generate,
             reference=self.compute_reference,
             tolerance=self.tolerate,
-            useful_bytes=self.count_bytes,
+            useful_bytes=lambda problem: self.signature(problem).nbytes,
             constraint=self.explain_absence,
             presets={each.uuid: dict(point) for point, each in self.problems.items()},
             baseline=REFERENCE,
@@ -106,13 +111,9 @@ class DefinitionFamily(FunctionFamily):
 
     @property
     def tensors(self) -> dict[str, Path]:
-        """Return the files of tensors by the names, relative to the root, that workloads give them; sorted.
-
-        Raises:
-            UsageError: one lies outside of the root.
-        """
+        """Return the files of tensors by the names, relative to the root, that workloads give them; sorted."""
         names = {one.path for each in self.workloads for one in each.inputs.values() if one.path}
-        return {name: find_inside(self.files.root, name) for name in sorted(names)}
+        return {name: find_inside(self.root, name) for name in sorted(names)}
 
     @cached_property
     def problems(self) -> dict[Point, Workload]:
@@ -130,6 +131,10 @@ class DefinitionFamily(FunctionFamily):
         return Sample(
             Signature(inputs, {**outputs, **changed}), {}, tuple(self.definition.inputs), home.name, home.backend
         )
+
+    def signature(self, problem: Point) -> Signature:
+        """Return the arrays of a problem."""
+        return self.sample(problem).signature
 
     def explain_absence(self, problem: Point) -> str | None:
         """Return why there is no such problem, or None; ignore constraints on what inputs hold."""
@@ -190,14 +195,17 @@ class DefinitionFamily(FunctionFamily):
         """Return the call to time: a solution's function alone, on a session's arrays."""
         function, sample = load_function(solution), self.sample(problem)
         writes = takes_outputs(solution, function, len(sample.arguments))
-        call = Calling(
-            replace(sample, arguments=(*sample.arguments, *self.definition.outputs)) if writes else sample,
-            self._numbers(problem),
-            returns=not (writes and solution.spec.destination_passing_style),
-            may_write=writes,
-            of_any_type=solution is self.reference,
-        )
-        return self.bind_function(function, call, {}, inputs, outputs)
+        called = replace(sample, arguments=(*sample.arguments, *self.definition.outputs)) if writes else sample
+        own = {name: outputs[name] for name in self.definition.outputs}
+
+        def put(returned: Any) -> None:
+            if returned is not None or not writes:  # else it has written them
+                found, is_own = self.name_results(returned, "the function"), solution is self.reference
+                calling.deliver(found, own, sample, "the definition says", of_any_type=is_own)
+
+        returns = not (writes and solution.spec.destination_passing_style)
+        numbers = self._numbers(problem)
+        return calling.bind(function, called, numbers, {}, {**inputs, **outputs}, put if returns else None)
 
     def name_results(self, returned: Any, who: str) -> dict[str, Any]:
         """Return what a function returned by the outputs' names: a dict, one value, or as many as there are outputs."""
@@ -251,12 +259,12 @@ class DefinitionFamily(FunctionFamily):
     def _draw(self, workload: Workload, name: str, spec: Array, rng: np.random.Generator) -> np.ndarray:
         given = workload.inputs[name]
         if given.type == "safetensors":
-            return read_tensor(find_inside(self.files.root, given.path), given.tensor_key, spec)
+            return read_tensor(find_inside(self.root, given.path), given.tensor_key, spec)
         return np.full(spec.shape, given.value).astype(spec.type) if given.type == "scalar" else draw(spec, rng)
 
     def _make_custom(self, workload: Workload, rng: np.random.Generator) -> Mapping[str, Any]:
         device = importlib.import_module("torch").device("cuda") if self.on_device else "cpu"
-        seed_all(rng)
+        calling.seed_all(rng)
         function = self.definition.custom_inputs_entrypoint or ""
         made = load_function(self._make_own(function))(self.definition.size(workload.axes), device)
         if not isinstance(made, Mapping) or made.keys() != self.definition.inputs.keys():
@@ -326,3 +334,42 @@ def as_declared(value: Any, spec: Array) -> np.ndarray:
 
 def _stand_for(*content: object) -> None:
     """Stand for a definition or a solution, which its content alone identifies."""
+
+
+def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, list[Path], list[Path]]:
+    """Return a definition's file, the folder that names of tensors start from, its workloads and its solutions.
+
+    Raises:
+        UsageError: there is no definition, or several, or none of its workloads.
+    """
+    try:
+        path = path.absolute()
+        definition = path if path.is_file() else _find_only(path)
+        folder = definition.parent
+        root = next((each.parent for each in definition.parents if each.name == "definitions"), None)
+        if root is None:
+            workloads, solutions = [*folder.glob("workload*.jsonl")], [*folder.glob("solution*.json")]
+        else:
+            workloads = [*(root / "workloads").rglob(f"{definition.stem}.jsonl")]
+            files = [file for file in (root / "solutions").rglob("*.json") if with_solutions and file.is_file()]
+            # those in a folder of the definition's name, and those elsewhere that hold the name
+            name, said = definition.stem, f'"{definition.stem}"'.encode()
+            solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
+    except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
+        raise UsageError(f"{path} cannot be searched: {error}") from None
+    if not workloads:
+        raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
+    return definition, root or folder, sorted(workloads), sorted(solutions) if with_solutions else []
+
+
+def _find_only(folder: Path) -> Path:
+    alone = folder / "definition.json"
+    found = [alone] if alone.is_file() else sorted((folder / "definitions").rglob("*.json"))
+    if not found:
+        raise UsageError(
+            f"{folder} has no definition.json; name a Python file, a family of the project or a definition"
+        )
+    if len(found) > 1:
+        names = list_first([str(each) for each in found], 4)
+        raise UsageError(f"{folder} has {len(found)} definitions; name one: {names}")
+    return found[0]

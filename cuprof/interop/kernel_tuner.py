@@ -35,8 +35,8 @@ from cuprof.families.origin import as_if_alone, family_name, own_imports
 from cuprof.families.syntax import imported_files
 from cuprof.families.tolerances import by_type, longest_sum
 from cuprof.families.trace import blame
-from cuprof.interop.files import TUNER
 
+TUNER = "kernel_tuner"
 OPTIONAL = ("grid_div_x", "grid_div_y", "grid_div_z", "restrictions", "answer", "atol", "verify", "verbose", "lang")
 """Parameters of `tune_kernel` behind the first five, in Kernel Tuner 1.x's order."""
 ATOL = 1e-6
@@ -55,8 +55,7 @@ RELATIVE = 1e-5
 def read_script(script: Path) -> Computation:
     """Return what a script tunes; the script runs up to its call.
 
-    Raises:
-        FamilyError: the script raises, calls no `tune_kernel`, or asks for something unsupported.
+    One that raises, calls no `tune_kernel` or asks for something unsupported raises `FamilyError`.
     """
     call = _Call(_find_call(script), script)
     return Computation(family_name(script), [call.make_kernel()], script, **call.make_rest())
@@ -209,11 +208,7 @@ class _Call:
 
 
 class _Judge:
-    """Call a function with results and inputs by name; the class's own name is part of what results are known by.
-
-    Args:
-        names: of what it takes; None for all.
-    """
+    """Call a function with results and inputs by name, all or these; the class's name is part of an identity."""
 
     def __init__(self, function: Callable[..., Any], names: Iterable[str] | None = None) -> None:
         self.function = function
@@ -273,11 +268,7 @@ def _define(given: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _find_call(script: Path) -> dict[str, Any]:
-    """Return the arguments of a script's first call of `tune_kernel`, by name.
-
-    Raises:
-        FamilyError: the script raises, or makes no such call.
-    """
+    """Return the arguments of a script's first call of `tune_kernel`; raise `FamilyError` if it makes none."""
     finder, folder = _Finder(), script.parent
     sys.meta_path.insert(0, finder)
     try:  # what the script prints is no result of ours

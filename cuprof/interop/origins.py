@@ -16,36 +16,33 @@ from cuprof.core.errors import FamilyError
 from cuprof.families import Family
 from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
 from cuprof.families.syntax import imported_names, parse_file
-from cuprof.interop.files import TUNER, find_files, find_inside, open_regular, read_bytes
+from cuprof.interop.schema import find_inside, open_regular, read_bytes
 
 if TYPE_CHECKING:
     from cuprof.interop.definition import DefinitionFamily
 
+TUNER = "kernel_tuner"
+"""The module that a script of Kernel Tuner imports."""
+
 
 class Definition(Origin, frozen=True, tag=True):
-    """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition.
-
-    Args:
-        solutions: whether the solutions beside it are variants; a judge sees the candidates alone.
-    """
-
-    solutions: bool = True
+    """A definition of FlashInfer-Bench or SOL-ExecBench: its JSON, its folder, or a trace set with one definition."""
 
     def list_files(self) -> Iterable[Path]:
         """Return the JSON files and the tensors that they name."""
         read = self.read()
-        return [read.files.definition, *read.files.workloads, *read.files.solutions, *read.tensors.values()]
+        return [*read.files, *read.tensors.values()]
 
-    def read(self) -> DefinitionFamily:
-        """Return the definition with its workloads and solutions; raises `UsageError` where a file is not one."""
+    def read(self, *, with_solutions: bool = True) -> DefinitionFamily:
+        """Return the definition, its workloads and solutions; raise `UsageError` where a file is not one."""
         from cuprof.interop.definition import DefinitionFamily
 
-        return DefinitionFamily(find_files(self.path, with_solutions=self.solutions))
+        return DefinitionFamily(self.path, with_solutions=with_solutions)
 
     def _make(self) -> Family:
         definition = self.read()
         family = definition.make_family()
-        family.path = definition.files.definition
+        family.path = definition.path
         family.folder = family.path.parent
         return family
 
@@ -80,16 +77,16 @@ def define(path: str | Path) -> Family:
 
 def copy_alone(word: str, into: Path) -> Definition:
     """Copy a definition with its workloads and their tensors into a new folder, without the solutions; return it."""
-    read = Definition(Path(word).absolute(), solutions=False).read()
+    read = Definition(Path(word).absolute()).read(with_solutions=False)
     into.mkdir(parents=True)
-    (into / "definition.json").write_bytes(read_bytes(read.files.definition))
-    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.files.workloads))
+    (into / "definition.json").write_bytes(read_bytes(read.path))
+    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.traces))
     for name, path in read.tensors.items():
         target = find_inside(into, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         with open_regular(path) as source, target.open("wb") as copy:
             shutil.copyfileobj(source, copy)
-    return Definition(into / "definition.json", solutions=False)
+    return Definition(into / "definition.json")
 
 
 def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
@@ -115,4 +112,4 @@ def name_family(name: str) -> str:
     """Return the name of the family of that name, or at that path."""
     if name.endswith(".py"):
         return family_name(Path(name))
-    return Definition(Path(name).absolute(), solutions=False).read().name if is_path(name) else name
+    return Definition(Path(name).absolute()).read(with_solutions=False).name if is_path(name) else name

@@ -24,7 +24,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import Measure, State
-from cuprof.interop.files import open_regular, read_bytes
+from cuprof.interop.schema import open_regular, read_bytes
 
 GROUP = "cuprof.results"
 BUILT_IN = {name.lower(): f"{__name__}:{name}" for name in ("KERNEL_TUNER", "NVBENCH")}

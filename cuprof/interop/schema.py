@@ -1,4 +1,4 @@
-"""The JSON of FlashInfer-Bench and SOL-ExecBench: a definition, its workloads, its solutions.
+"""The JSON of FlashInfer-Bench and SOL-ExecBench, and reading what a stranger wrote: inside, and of bounded size.
 
 Both have one schema: https://bench.flashinfer.ai/docs/flashinfer-trace and docs/ of NVIDIA/SOL-ExecBench. Fields that
 change nothing of a run (tags, target_hardware, a trace's evaluation) are passed over. All of it is data: expressions
@@ -8,9 +8,12 @@ are bounded arithmetic, and nothing here runs what a file says.
 from __future__ import annotations
 
 import ast
+import os
+import stat
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
@@ -20,12 +23,13 @@ import msgspec
 from cuprof.core.errors import UsageError
 from cuprof.core.expression import ExpressionError, compute
 from cuprof.families import Array
-from cuprof.interop.files import read_bytes
 
 T = TypeVar("T")
 DTYPES = {name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")}
 DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} | {"float8_e4m3": "float8_e4m3fn"}
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
+MOST_BYTES = 64 << 20
+"""Largest JSON file to read: a solution holds sources, which are far smaller."""
 MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
 MOST_WORKLOADS = 10_000
@@ -233,6 +237,42 @@ class Workload(msgspec.Struct):
         return any(one.type == "custom" for one in self.inputs.values())
 
 
+def find_inside(root: Path, name: str) -> Path:
+    """Return the path of a file below a folder; raise `UsageError` where it lies elsewhere, also behind links."""
+    try:
+        path, top = (root / name).resolve(), root.resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{name[:200]} is not a path of a file: {error}") from None
+    if not path.is_relative_to(top):
+        raise UsageError(f"{name[:200]} lies outside of {root}; a file that a definition names lies in its folder")
+    return path
+
+
+def open_regular(path: Path, most: int = 0) -> BufferedReader:
+    """Open a regular file for reading, of `most` bytes or, with 0, any number: a FIFO or a device would never end.
+
+    One that cannot be opened, is no regular file or is larger raises `UsageError`.
+    """
+    try:
+        stream: BufferedReader = open(  # noqa: SIM115
+            path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+        )
+    except (OSError, ValueError) as error:  # of a folder, of a name with a zero byte
+        raise UsageError(f"{str(path)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    found = os.fstat(stream.fileno())
+    if stat.S_ISREG(found.st_mode) and not 0 < most < found.st_size:
+        return stream
+    stream.close()
+    what = f"has {found.st_size} bytes; at most {most} are read" if stat.S_ISREG(found.st_mode) else "is not a file"
+    raise UsageError(f"{path} cannot be read: it {what}")
+
+
+def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Return what a file holds; raises as `open_regular` does."""
+    with open_regular(path, most) as stream:
+        return stream.read()
+
+
 def read(path: Path, kind: type[T]) -> T:
     """Return a definition or a solution; raise `UsageError` if the file is none, or asks for something unsupported."""
     content = read_bytes(path)
@@ -286,11 +326,7 @@ def _naming(path: Path | str, kind: str) -> Iterator[None]:
 
 
 def parse_python(text: str, what: str) -> ast.Module:
-    """Return Python text parsed.
-
-    Raises:
-        ValueError: it is not Python; the message names `what`.
-    """
+    """Return Python text parsed; raise `ValueError`, which names `what`, where it is not Python."""
     if len(text) > MOST_TEXT:
         raise ValueError(f"{what} has more than {MOST_TEXT} characters")
     try:

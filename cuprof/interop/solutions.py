@@ -38,11 +38,7 @@ def content_of(solution: Solution) -> str:
 
 
 def load_function(solution: Solution) -> Callable[..., Any]:
-    """Return the function of the entry point.
-
-    Raises:
-        BuildError: a compiler refused, or there is no such function.
-    """
+    """Return the function of the entry point; raise `BuildError` where there is none, or a compiler refused."""
     file, _, name = solution.spec.entry_point.partition("::")
     load = _load_compiled if solution.spec.is_compiled else _import
     function = getattr(load(_unpack(solution), file, solution), name, None)
@@ -63,11 +59,7 @@ def takes_outputs(solution: Solution, function: Callable[..., Any], inputs: int)
 
 
 def list_modules(solution: Solution) -> tuple[str, ...]:
-    """Return the installed modules that a solution needs, without those that its own sources make.
-
-    Raises:
-        BuildError: a source is not Python.
-    """
+    """Return the installed modules that a solution needs, apart from its own; raise `BuildError` if not Python."""
     if solution.spec.is_compiled:
         return ("tvm_ffi", "ninja") if solution.binding == "tvm-ffi" else ("torch", "ninja")
     found: set[str] = set()

@@ -75,7 +75,7 @@ def test_everything_that_is_compiled_decides_the_content() -> None:
 
 def test_a_list_of_configurations_is_axes_and_a_rule() -> None:
     assert list_tunables(LISTED) == {"BLOCK": (64, 128), "num_warps": (2, 4)}
-    explain = partial(explain_unlisted, LISTED)
+    explain = partial(explain_unlisted, LISTED, ())
     assert explain(Point(), Point(BLOCK=128, num_warps=4)) is None
     assert explain(Point(), Point(num_warps=4, BLOCK=128)) is None
     said = explain(Point(), Point(BLOCK=128, num_warps=2))

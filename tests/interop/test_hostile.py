@@ -20,7 +20,7 @@ import pytest
 from cuprof.core.errors import BuildError, CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
-from cuprof.interop.files import find_files
+from cuprof.interop.definition import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
 from cuprof.interop.schema import Solution

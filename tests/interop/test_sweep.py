@@ -6,7 +6,6 @@ import json
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +19,6 @@ from cuprof.core.project import Project
 from cuprof.families import Point
 from cuprof.families.fingerprint import contract_text
 from cuprof.interop.definition import DefinitionFamily
-from cuprof.interop.files import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.schema import Solution
 from cuprof.interop.solutions import load_function, takes_outputs
@@ -39,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def task(folder: Path, **parts: Any) -> DefinitionFamily:
-    return DefinitionFamily(find_files(write_beside(folder, **parts)))
+    return DefinitionFamily(write_beside(folder, **parts))
 
 
 def test_a_definition_is_swept_as_it_lies(project: Project, cli: Callable[..., Result]) -> None:
@@ -69,7 +67,7 @@ def test_a_trace_set_is_the_same_definition(tmp_path: Path) -> None:
     beside = task(tmp_path / "beside").make_family()
     root = write_trace_set(tmp_path / "set")
     for named in (root, root / "definitions" / "rmsnorm" / "rmsnorm_h64.json"):
-        family = DefinitionFamily(find_files(named)).make_family()
+        family = DefinitionFamily(named).make_family()
         assert {*family.variants} == {*NAMES}
         assert (family.usual, family.contract["definition"].args) == (beside.usual, beside.contract["definition"].args)
         assert family.variants["writing"].content.args == beside.variants["writing"].content.args
@@ -82,7 +80,7 @@ def test_workloads_say_where_inputs_come_from(tmp_path: Path) -> None:
     stored = {**samples.RANDOM, "weight": {"type": "safetensors", "path": "w.safetensors", "tensor_key": "w"}}
     folder = write_beside(tmp_path, workloads=[{"uuid": "a", "axes": {"rows": 4}, "inputs": stored}])
     (folder / "w.safetensors").write_bytes(content)
-    made = DefinitionFamily(find_files(folder))
+    made = DefinitionFamily(folder)
     inputs = made.generate(Point(rows=4), np.random.default_rng(1))
     assert np.array_equal(inputs["weight"], weight)
     assert (inputs["x"].shape, inputs["x"].dtype, abs(float(inputs["x"].mean())) < 0.3) == ((4, 64), np.float32, True)
@@ -140,9 +138,9 @@ def test_a_workload_may_repeat_what_the_definition_says_of_an_axis(tmp_path: Pat
 )
 def test_the_reference_alone_says_where_all_run(tmp_path: Path, imported: str, is_so: bool) -> None:
     reference = f"{imported}\ndef run(x, weight, eps):\n    return x + 1"
-    files = find_files(write_beside(tmp_path, definition={**DEFINITION, "reference": reference}))
-    for known in (files, replace(files, solutions=())):  # as a sweep has it, and a judge
-        assert DefinitionFamily(known).on_device is is_so
+    folder = write_beside(tmp_path, definition={**DEFINITION, "reference": reference})
+    for with_solutions in (True, False):  # as a sweep has it, and a judge
+        assert DefinitionFamily(folder, with_solutions=with_solutions).on_device is is_so
 
 
 def test_a_constraint_of_the_definition_holds_for_its_problems(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ MESSAGES = (
         {Measure.HOT: "x"},
     ),
     Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",)),
-    Load(Definition(Path("/a b"), solutions=False)),
+    Load(Definition(Path("/a b"))),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),
     Build(Job(Folder(Path("/a")), "cpu", Point(n=1), (MEMBER,), 1), 2.0),
