@@ -81,6 +81,7 @@ class SearchScheduler:
         self.problems = list(dict.fromkeys(trial.problem for trial in trials))
         self.index = {trial.identity: place for place, trial in enumerate(trials)}
         stored = [run.identity for run in earlier if run.state is State.OK]
+        self._backends = {trial.backend for trial in trials}
         self._counted = dict(counting.read(stored)) if counting else {}
         hints, told = find_hints(earlier, self.trials, self._value_of_run)
         if told:
@@ -116,6 +117,8 @@ class SearchScheduler:
 
     def ask(self, executor: Executor) -> Batch | None:
         """Return trials of one problem and back end to rate, and in the end the candidates of one problem."""
+        if not all(map(executor.can_do, self._backends)):
+            return None  # a final comparison may be of any of them
         self._out.pop(executor, None)
         self._count(executor)
         if self._finals is None:
@@ -197,7 +200,7 @@ class SearchScheduler:
             building: how many are under way and not built.
         """
         asked, told = self._asked[executor], len(self.strategy.values)
-        builds_ahead = all(executor.builds_ahead(trial.backend) for trial in self.trials)
+        builds_ahead = all(map(executor.builds_ahead, self._backends))
         wanted = max(1, min(MOST_AT_ONCE, told // (TOLD_FOR_EACH * (1 + builds_ahead))))
         if builds_ahead:
             wanted = max(wanted, LEAST_BUILT)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cuprof.core.errors import ConfigError
-from cuprof.core.records import Outcome, State
+from cuprof.core.records import Outcome, State, Unavailable
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Executor, Result
 from cuprof.engine.search import make_clock
@@ -34,6 +34,16 @@ def test_the_best_is_found_in_a_fraction_and_compared_at_the_end() -> None:
     assert "error rate 5 %" in bench.notes[-1]
     gain = r"search: its model expects trying the rest to gain (about \d+\.\d|less than 0\.1) %; "
     assert any(re.match(gain, note) for note in bench.notes)
+
+
+def test_what_cannot_run_all_of_it_takes_no_part() -> None:
+    bench = SearchBench(trials=6)
+    bench.search, (first, second) = bench.open(executors=2), bench.executors
+    second.devices = {"cpu": Unavailable("it is the first one's")}
+    bench.run()
+    assert set(bench.given_to) == {id(first)}
+    assert len(bench.search.ladder.tried) == 6
+    assert all(ending.best for ending in bench.search.endings)
 
 
 def test_what_comes_next_is_built_while_a_batch_is_timed(built_ahead: None) -> None:
