@@ -70,7 +70,7 @@ def test_a_search_through_a_worker_stores_what_it_tried_and_goes_on(
     assert (int(sweeps["sweeps"][0]), sweeps["state"][0]) == (1, "finished"), "the interrupted one went on"
 
     header = tmp_path / "choose.h"
-    assert best.main_portfolio(["searchable", "--store", url, "--header", str(header)]) == 0
+    assert not best.main_portfolio(["searchable", "--store", url, "--header", str(header)])
     assert re.search(r"1 configuration keeps 1 problem on .* within 5%\n", capsys.readouterr().out)
     if shutil.which("cc"):
         main = f'#include "{header.name}"\nint main(void) {{ return searchable_pick(64)->width != BEST; }}\n'
