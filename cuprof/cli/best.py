@@ -144,7 +144,7 @@ def _export(portfolio: Portfolio, form: str) -> str:
             )
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
     from cuprof.report.portfolio import to_header
-    from cuprof.report.templates import make_environment
+    from cuprof.report.templates import render_text
 
     if form == "header":
         return to_header(portfolio, "best")
@@ -157,8 +157,7 @@ def _export(portfolio: Portfolio, form: str) -> str:
         configurations = _literal([(variant, dict(point)) for variant, point in portfolio.configurations])
     problems = _literal([(dict(pick.problem), pick.number) for pick in portfolio.picks])
     facts = {"heading": heading, "configurations": configurations, "problems": problems}
-    template = make_environment(finalize=str).get_template("configurations.txt")
-    return template.render(form=form, **facts) + "\n"
+    return render_text("configurations.txt", form=form, **facts)
 
 
 def _to_triton(configuration: tuple[str, Any]) -> str:

@@ -152,10 +152,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         yield Line(text, "dim")
     if len(problems) > 1:
         if lines := [Line(f"  {line}") for line in verdict_lines(study)]:
-            yield from (
-                Line(f"against {study.stand_in or study.baseline}, at {len(problems)} problems:", "bold"),
-                *lines,
-            )
+            yield Line(f"against {study.stand_in or study.baseline}, at {len(problems)} problems:", "bold")
+            yield from lines
     elif best:
         yield Line(best, "bold")
 

@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from cuprof.core.errors import SelectionError
 from cuprof.core.point import Point
 from cuprof.core.records import State
-from cuprof.report.templates import make_environment
+from cuprof.report.templates import render_text
 from cuprof.report.trials import grouped
 from cuprof.results.earlier import EarlierRun
 from cuprof.statistics.median import is_mere_range, sure_time
@@ -137,8 +137,8 @@ def to_header(portfolio: Portfolio, command: str = "portfolio") -> str:
     """
     axes = _find_numeric([pick.problem for pick in portfolio.picks])
     tunables = _find_numeric([point for _, point in portfolio.configurations])
-    template = make_environment(finalize=str).get_template("portfolio.h")
-    text = template.render(
+    return render_text(
+        "portfolio.h",
         portfolio=portfolio,
         command=command,
         stem=re.sub(r"\W|^(?=\d)", "_", portfolio.family),
@@ -150,7 +150,6 @@ def to_header(portfolio: Portfolio, command: str = "portfolio") -> str:
         rows=[[_to_literal(variant), *_literals(point, tunables)] for variant, point in portfolio.configurations],
         known=[[*_literals(pick.problem, axes), str(pick.number)] for pick in portfolio.picks],
     )
-    return f"{text}\n"
 
 
 def _find_numeric(points: Sequence[Point]) -> dict[str, bool]:

@@ -69,6 +69,11 @@ def say_once(template: str, macro: str, *facts: Any) -> str:
     return " ".join(say(template, macro, *facts))
 
 
+def render_text(template: str, **facts: Any) -> str:
+    """Return a text template with its facts filled in."""
+    return make_environment(finalize=str).get_template(template).render(**facts) + "\n"
+
+
 def breakable(text: str) -> Markup:
     """Return text that may be broken after underscores, dots, slashes and @, where names of code have their joints."""
     return Markup(re.sub(r"([_./@]+)", r"\1<wbr>", str(escape(visible(text)))))  # escaped first
