@@ -100,7 +100,7 @@ class Recorder:
         return [trial for trial in due if trial.identity not in self.concluded]
 
     def _note_again(self, references: Sequence[Trial], before: Sequence[StoredTrial]) -> None:
-        """Say why stored trials are timed again; `before` is what is stored of the trials that are due."""
+        """Say why stored trials are timed again; `before` has the stored results of the trials that are due."""
         notes = []
         if references:
             first = list_first([trial.label for trial in references], 3)
