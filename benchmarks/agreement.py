@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu import require_gpu
-from benchmarks.ncu import median_durations, ncu_command
+from benchmarks.ncu import ncu_command, read_durations
 from benchmarks.process import Answer, ask
 from benchmarks.table import make_parser, report, start
 from benchmarks.ten_kernels import NAMES
@@ -23,8 +23,11 @@ from benchmarks.ten_kernels import NAMES
 TOOLS = ("cuprof", "CUPTI", "ncu", "nvbench", "Triton")
 BOUNDS = {"CUPTI": (0.3, 0.01), "ncu": (1.3, 0.01)}
 """Tool → how far cuprof may lie from it: microseconds, plus a part of the tool's own figure."""
+INTERVALS = {"cuprof": "±%", "ncu": "ncu ±%"}
+"""Tool → column of how far the interval of its median (95 %) reaches."""
 COLUMNS = (
-    "kernel", "cuprof", "±%", "samples", "CUPTI", "-CUPTI", "CUPTI ok", "ncu", "-ncu", "ncu ok", "nvbench", "Triton",
+    "kernel", "cuprof", "±%", "samples", "CUPTI", "-CUPTI", "CUPTI ok", "ncu", "ncu ±%", "-ncu", "ncu ok",
+    "nvbench", "Triton",
 )  # fmt: skip
 MODULES = {
     "cuprof": "benchmarks.tools.ten_cuprof",
@@ -34,10 +37,15 @@ MODULES = {
 }
 
 
-def agrees(ours_us: float, theirs_us: float, tool: str) -> bool:
-    """Return whether cuprof's time lies within the bound for this tool."""
+def agrees(ours_us: float, theirs_us: float, tool: str, spread: float = 0.0) -> bool:
+    """Return whether cuprof's time lies within the bound for this tool.
+
+    Args:
+        spread: how far the interval of the tool's median reaches, as a part of it: a time beyond the bound contradicts
+            the tool only where it is beyond it from the interval's near end too.
+    """
     absolute, relative = BOUNDS[tool]
-    return abs(ours_us - theirs_us) <= absolute + relative * theirs_us
+    return abs(ours_us - theirs_us) <= absolute + (relative + spread) * theirs_us
 
 
 def make_rows(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[dict[str, Any]]:
@@ -52,13 +60,16 @@ def make_rows(found: Mapping[str, Mapping[str, Mapping[str, float]]]) -> list[di
         for tool, answered in found.items():
             if kernel in answered.get("median_ns", {}):
                 row[tool] = answered["median_ns"][kernel] * 1e-3
+            if kernel in answered.get("low_ns", {}):
+                low, high = answered["low_ns"][kernel] * 1e-3, answered["high_ns"][kernel] * 1e-3
+                row[INTERVALS[tool]] = 100 * max(high - row[tool], row[tool] - low) / row[tool]
         ours = row.get("cuprof")
         if ours is not None:
-            low, high = (found["cuprof"][bound][kernel] * 1e-3 for bound in ("low_ns", "high_ns"))
-            row |= {"±%": 100 * max(high - ours, ours - low) / ours, "samples": found["cuprof"]["samples"][kernel]}
+            row["samples"] = found["cuprof"]["samples"][kernel]
         for tool in BOUNDS:
             if ours is not None and tool in row:
-                row |= {f"-{tool}": ours - row[tool], f"{tool} ok": agrees(ours, row[tool], tool)}
+                spread = row.get(f"{tool} ±%", 0.0) / 100
+                row |= {f"-{tool}": ours - row[tool], f"{tool} ok": agrees(ours, row[tool], tool, spread)}
         rows.append(row)
     return rows
 
@@ -81,7 +92,7 @@ def ask_tool(tool: str, work: Path) -> Answer:
     ended = ask("benchmarks.tools.ten_launch", work, wrapper=ncu_command(file, ["gpu__time_duration.sum"], NAMES))
     if ended.fault or not file.is_file():
         return Answer(ended.wall_s, fault=ended.fault or "ncu left no report")
-    return Answer(ended.wall_s, {"median_ns": median_durations(file)})
+    return Answer(ended.wall_s, read_durations(file))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
+
+import numpy as np
+
+from cuprof.statistics.median import locate_median
 
 
 def ncu_command(report: Path, metrics: Sequence[str], kernels: Sequence[str]) -> list[str]:
@@ -24,15 +27,20 @@ def ncu_command(report: Path, metrics: Sequence[str], kernels: Sequence[str]) ->
     ]
 
 
-def median_durations(report: Path) -> dict[str, float]:
-    """Return the median of gpu__time_duration.sum in nanoseconds, by kernel."""
+def read_durations(report: Path) -> dict[str, dict[str, float]]:
+    """Return the median of gpu__time_duration.sum and the ends of its 95 % interval, in nanoseconds, each by kernel."""
     from cuprof.ncu.report_file import read_report
 
-    found: dict[str, list[float]] = {}
+    durations: dict[str, list[float]] = {}
     for launch in chain.from_iterable(read_report(report, ["gpu__time_duration.sum"]).values()):
         if launch.duration_ns is not None:
-            found.setdefault(launch.kernel, []).append(launch.duration_ns)
-    return {kernel: statistics.median(durations) for kernel, durations in found.items()}
+            durations.setdefault(launch.kernel, []).append(launch.duration_ns)
+    found: dict[str, dict[str, float]] = {"median_ns": {}, "low_ns": {}, "high_ns": {}}
+    for kernel, readings in durations.items():
+        (_, found["median_ns"][kernel], _), found["low_ns"][kernel], found["high_ns"][kernel] = locate_median(
+            np.sort(readings), confidence=0.95
+        )
+    return found
 
 
 def count_launches(report: Path) -> int:

@@ -78,6 +78,18 @@ def test_agreement_tells_which_kernel_fails_and_what_could_not_be_told():
     assert (by_cupti, by_ncu) == (False, None)
 
 
+def test_agreement_takes_no_reading_within_a_tools_own_spread_for_a_contradiction():
+    assert not agreement.agrees(34.0, 35.7, "ncu")
+    assert agreement.agrees(34.0, 35.7, "ncu", spread=0.016)
+    assert not agreement.agrees(33.4, 35.7, "ncu", spread=0.016)
+
+
+def test_agreement_says_how_far_apart_readings_lie():
+    medians = {bound: {NAMES[0]: ns} for bound, ns in (("median_ns", 2000.0), ("low_ns", 1960.0), ("high_ns", 2080.0))}
+    row = agreement.make_rows({"ncu": medians})[0]
+    assert row == {"kernel": NAMES[0], "ncu": 2.0, "ncu ±%": pytest.approx(4)}
+
+
 def test_agreement_without_cuprof_still_shows_the_others():
     rows = agreement.make_rows({"Triton": {"median_ns": {NAMES[0]: 3000.0}}})
     assert rows[0] == {"kernel": NAMES[0], "Triton": 3.0}
