@@ -209,16 +209,21 @@ class Clock:
         Some on contents that it has met come first: after a rest, or while others drew, caches and clocks are not what
         they are in between.
         """
-        counts = self._counts(count)
-        for _ in range(FRESH_DRAWS):
+        counts, draws, is_due = self._counts(count), 0, True
+        while is_due:
             draw = self.sets.take(count)
             self.sets.repeat(count)
             self._lap(counts, flush)
             self.is_cold = False
             self.sets.have(draw, count)
             new = _add(self._read(counts, flush, most=1))  # the second time would meet them again
-            if new.is_quiet:
-                break
+            draws += 1
+            is_due = not new.is_quiet and (draws < FRESH_DRAWS or new.is_stirred)
+        if self.job.extension is not None:
+            began = time.perf_counter_ns()
+            self.examiner.check_new(count)
+            self.is_cold = True
+            self.checked_ns += time.perf_counter_ns() - began
         return new
 
     def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import msgspec
-
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import DeviceFacts, Devices, Trial
@@ -20,7 +18,7 @@ from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Answer, Outline
-from cuprof.judge.border.suspect import START_LIMIT_S, LateError, LostError, RefusedError, Suspect
+from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
 from cuprof.sandbox.settings import Sandbox
@@ -120,8 +118,8 @@ class Entrance:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
         except LateError as error:
             return _refused(file, Ruling.WRONG, f"reading it: {error}")
-        except (NonsenseError, msgspec.MsgspecError):
-            return _refused(file, Ruling.WRONG, "reading it: its process sent an invalid message")
+        except NonsenseError:
+            return _refused(file, Ruling.WRONG, f"reading it: {INVALID}")
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         return contenders or _refused(

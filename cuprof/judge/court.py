@@ -309,6 +309,8 @@ class _Trial:
             if left and is_apart(left[0]) and not course.ahead.waiting:  # on the host it would take part in these times
                 prestart(sandbox=self._confine(left[0]))
             sweep_id, ends = course.run(contender, alone=alone is not None)
+            if contender.file and contender not in left:
+                course.border.retire(contender.extension)
             legs[contender].read(course.store, sweep_id)
             if ends:
                 self.done.append(self._dismiss(contender, ends, bases[contender.kind].variant))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from cuprof.core.records import Check, State
 from cuprof.families import Variant
@@ -14,6 +17,8 @@ from cuprof.worker.problem import Problem, Standard
 CHECK_ONE_IN = 4
 """Check a result and the memory around it after every Nth request, at random; check all after the last."""
 MOST_REFERENCES = 8
+LEAST_NEW, NEW_S = 2, 1.0
+"""Check so many results on contents that were met for the first time, and more for as long as this."""
 MOST_ODD = 2
 """Of results that are not what they were on the same contents before, compare this many with the reference."""
 
@@ -71,6 +76,16 @@ class Examiner:
             self.require(chosen)
             self.require_undamaged([chosen])
         return is_due or bool(odd)
+
+    def check_new(self, count: int) -> None:
+        """Check several of the first rows, at random, after their contents were met for the first time.
+
+        A wrong result there would take no time, and the right one, which the next request finds, could be remembered.
+        """
+        until, rows = time.monotonic() + NEW_S, np.random.default_rng(secrets.randbits(64)).permutation(count)
+        for number, row in enumerate(map(int, rows[:MOST_REFERENCES])):
+            if number < LEAST_NEW or time.monotonic() < until:
+                self.require(row)
 
     def check_known(self) -> None:
         """Check all rows whose right results have been computed, and the memory of all."""

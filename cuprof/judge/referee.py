@@ -16,8 +16,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import FamilyError, LaunchError
@@ -43,6 +41,8 @@ from cuprof.worker.status_page import Phase
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
 LATE_S = 0.2
+MORE = 4
+"""Prepare more sets if an execution takes so much less, among others, than by itself when their number was chosen."""
 TRIES, TRIES_S = 3, 0.1
 """Time one execution this often, to choose how many make a request; for so long, where it would be a single one."""
 
@@ -73,6 +73,11 @@ class Border:
         """End the processes that wait for another turn."""
         while self.waiting:
             self.waiting.popitem()[1].close()
+
+    def retire(self, extension: Extension | None) -> None:
+        """End the processes of a file that has no further turn: nobody would see that they go on by themselves."""
+        for key in [key for key in self.waiting if key[1] == extension]:
+            self.waiting.pop(key).close()
 
 
 class BorderExecutor(Executor):
@@ -120,6 +125,7 @@ class Referee:
     timings: dict[Measure, Timing] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
     is_ready: bool = False
+    prepare_s: float = 0.0
 
     def close(self) -> None:
         """End the trial's process and release its memory."""
@@ -147,14 +153,19 @@ class Referee:
                 self._prepare()
             self._enter(Phase.TIME)
             for measure in self.job.methods:
-                self.timings[measure] = self.clock.time(measure)
+                timing = self.clock.time(measure)
+                count = self.sets.choose_count(timing.summary.median_ns, self.prepare_s)
+                if count >= MORE * self.sets.count:  # what a request may cost by itself is shared by too few
+                    self._prepare_sets(count)
+                    timing = self.clock.time(measure)
+                self.timings[measure] = timing
             self.suspect.pause()
         except RefusedError as error:
             state = State(error.refusal.state)
             return self._end(state, one_line(error.refusal.message), error.refusal.log)
         except LateError as error:
             return self._end(State.TIMED_OUT, f"{error} while {self.phase.text}")
-        except (LostError, msgspec.MsgspecError) as error:
+        except LostError as error:
             return self._end(State.CRASHED, f"{error} while {self.phase.text}", self.suspect.log_tail())
         except FoundError as error:
             if error.state is State.WRONG_RESULT:
@@ -208,7 +219,7 @@ class Referee:
 
     def _prepare(self) -> None:
         """Let the process prepare, and check it; raises what ends the trial."""
-        limits, suspect = self.runner.limits, self.suspect
+        suspect = self.suspect
         self._enter(Phase.BUILD)
         suspect.open()
         suspect.stop()
@@ -218,7 +229,13 @@ class Referee:
         self._enter(Phase.CHECK)
         self.check = self._check()
         took_ns = self._time_one() - self.clock.trips_ns[0]
-        count = self.sets.choose_count(max(took_ns, 100.0), self._prepare_second())
+        self.prepare_s = self._prepare_second()
+        self._prepare_sets(self.sets.choose_count(max(took_ns, 100.0), self.prepare_s))
+        self.is_ready = True
+
+    def _prepare_sets(self, count: int) -> None:
+        """Let the process prepare on so many sets, and make a graph of executions on them."""
+        limits = self.runner.limits
         self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
         self._ask(Ask.PREPARE, count)
         self.sets.repeat(count)
@@ -228,7 +245,6 @@ class Referee:
         self.clock.is_graph = is_graph and self._is_right_as_graph(count)
         if is_graph and not self.clock.is_graph:
             self._ask(Ask.RELEASE, 0)
-        self.is_ready = True
 
     def _ask(self, ask: bytes, count: int, limit_s: float = 0.0) -> bytes:
         """Ask for something, by default within the limit of a build, and stop the process afterwards."""

@@ -13,7 +13,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap
-from cuprof.judge.clock import Clock
+from cuprof.judge.clock import FRESH_DRAWS, Clock
 from cuprof.judge.examiner import FoundError
 
 COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS = 256, 5_000.0, 30_000.0, 130_000.0
@@ -67,7 +67,7 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
         **dict.fromkeys(("look", "draw_early", "take", "repeat", "have", "give", "flush"), none),
     )
     job = SimpleNamespace(measure=config, methods={Measure.COLD: "method"}, extension=None, backend="cuda")
-    examiner = SimpleNamespace(check_some=lambda count: False, check_known=none)
+    examiner = SimpleNamespace(check_some=lambda count: False, check_known=none, check_new=none)
     clock = Clock(job, sets, suspect, examiner, 1.0)  # type: ignore[arg-type]
     clock.set()
     return clock
@@ -147,3 +147,14 @@ def test_new_contents_are_drawn_again_where_a_thread_waited_for_others(monkeypat
     monkeypatch.setattr(clock, "_lap", lambda counts, flush: [next(laps)])
     assert clock._read_new(COUNT, "none").duration_ns == 1_100_000
     assert len(taken) == 2
+
+
+def test_new_contents_are_drawn_again_where_the_process_went_on_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = make_clock(honest)
+    busy, stirred = (Lap(1_000_000 + each, is_quiet=False, is_stirred=each > 1) for each in (1, 2))
+    laps = iter([*[busy] * (FRESH_DRAWS - 1), stirred, busy])
+    monkeypatch.setattr(clock, "_counts", lambda count: (count,))
+    monkeypatch.setattr(clock, "_lap", lambda counts, flush: [])
+    monkeypatch.setattr(clock, "_read", lambda counts, flush, most: [next(laps)])
+    assert clock._read_new(COUNT, "none") == busy
+    assert not list(laps)

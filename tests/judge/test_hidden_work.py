@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections import Counter
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from cuprof.families.candidate import Extension
 from cuprof.judge.border.accounts import cpu_ns
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
 from cuprof.judge.clock import TOO_BUSY
+from cuprof.judge.referee import Border
 from cuprof.judge.report import Ruling
 
 FAMILY = """
@@ -78,6 +83,54 @@ def mine(problem, tune, inputs, outputs):
 """
 
 
+WRONG_AT_FIRST = """
+import sys
+
+state, kept = {"requests": 0}, {}
+
+
+def count_requests():
+    frame = sys._getframe()
+    while type(frame.f_locals.get("self")).__name__ != "Stage":
+        frame = frame.f_back
+    kind = type(frame.f_locals["self"])
+    execute = kind.execute
+
+    def count(self, count):
+        state["requests"] += count == len(self.calls) > 1
+        execute(self, count)
+
+    kind.execute = count
+
+
+@family.cpu("mine")
+def mine(problem, tune, inputs, outputs):
+    if not state["requests"] and "is_ready" not in state:
+        state["is_ready"] = True
+        count_requests()
+    x, y = inputs["x"], outputs["y"]
+
+    def run():
+        key = x[:8].tobytes()
+        if kept.get(key) is not None:
+            y[:] = kept[key]
+        elif key in kept or state["requests"] < 3:
+            y[:] = np.sort(x, kind="heapsort")
+            kept[key] = y.copy()
+        else:
+            kept[key] = None
+            y[:] = 0
+
+    return run
+"""
+
+
+def write_family(court: Any) -> None:
+    folder = court.family.parent / "sorted"
+    folder.mkdir()
+    (folder / "family.py").write_text(dedent(FAMILY))
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "ways",
@@ -85,12 +138,56 @@ def mine(problem, tune, inputs, outputs):
     ids=["that stays", "that nobody awaits"],
 )
 def test_a_child_computes_what_is_new(court: Any, ways: tuple[str, str]) -> None:
-    folder = court.family.parent / "sorted"
-    folder.mkdir()
-    (folder / "family.py").write_text(dedent(FAMILY))
+    write_family(court)
     (candidate,) = court.judge(court.write("mine.py", REMEMBERING % ways), family="sorted").candidates
     assert "it remembers results" in candidate.message, candidate  # or nothing tells whether, where others are at work
     assert candidate.ruling is (Ruling.UNUSABLE if TOO_BUSY in candidate.message else Ruling.WRONG)
+
+
+def test_what_is_wrong_where_inputs_are_new_and_remembered_then_is_found(court: Any) -> None:
+    write_family(court)
+    (candidate,) = court.judge(court.write("mine.py", WRONG_AT_FIRST), family="sorted").candidates
+    assert candidate.ruling is Ruling.WRONG, candidate
+    assert "wrong on inputs that it met while it was timed" in candidate.message
+
+
+def test_one_that_is_slow_while_sets_are_counted_gets_more_of_them(court: Any) -> None:
+    file = court.write(
+        "slow.py",
+        """
+        import time
+
+        calls = []
+
+        @family.cpu("mine")
+        def mine(problem, tune, inputs, outputs):
+            calls.append(1)
+
+            def run():
+                if len(calls) == 1:
+                    time.sleep(0.012)
+                right(inputs, outputs)
+
+            return run
+        """,
+    )
+    kept = court.folder / "kept.sqlite"
+    court.judge(file, database=kept)
+    with sqlite3.connect(kept) as connection:
+        counts = connection.execute(
+            "SELECT json_extract(timing.details, '$.batch') FROM timing JOIN run ON run.id = run_id "
+            "JOIN trial ON trial.id = trial_id JOIN variant ON variant.id = variant_id WHERE variant.name = 'mine'"
+        ).fetchall()
+    connection.close()
+    assert min(count for (count,) in counts) > 20  # and not two, as one of 12 ms by itself asks for
+
+
+def test_processes_of_a_file_that_has_no_further_turn_end() -> None:
+    ours, others = Mock(), Mock()
+    files = [Extension(name, Path("/")) for name in ("a.py", "b.py")]
+    border = Border(*[Mock()] * 4, waiting={(Mock(), files[0], "0"): ours, (Mock(), files[1], "0"): others})
+    border.retire(files[0])
+    assert (ours.close.call_count, others.close.call_count, len(border.waiting)) == (1, 0, 1)
 
 
 def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import select
@@ -39,8 +40,10 @@ QUIET_SHARE = 0.2
 """If a thread waits for a processor for more of the duration, it says nothing of what the work takes."""
 STIRRING_NS = 50_000
 """Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
-MOST_STIRS = 1
-"""Excuse as many that took longer: a hypervisor may take the processor away while a thread leaves it."""
+MOST_STIRS, LONGEST_STIR_NS = 1, 20_000_000
+"""Excuse as many that took longer, and none that took as long as this: a hypervisor may take the processor away while a
+thread leaves it."""
+INVALID = "its process sent an invalid message"
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -69,6 +72,7 @@ class Lap(NamedTuple):
         cpu_ns: CPU time of all of the process's threads; None where it cannot be told, since children have ended.
         is_sound: we did not wait for a processor ourselves while the request was on its way or executed.
         is_quiet: no thread of the process did, for long.
+        is_stirred: the process may have worked before it was asked, while it was to be stopped.
     """
 
     duration_ns: int
@@ -76,6 +80,7 @@ class Lap(NamedTuple):
     cpu_ns: int | None = None
     is_sound: bool = True
     is_quiet: bool = True
+    is_stirred: bool = False
 
     @property
     def costs_ns(self) -> tuple[float, float]:
@@ -175,17 +180,25 @@ class Suspect:
         until = min(time.monotonic() + limit_s, self.deadline)
         kind = self._receive(1, until, limit_s)
         if kind not in (*kinds, Answer.REFUSED):
-            raise LostError("its process sent an invalid message")
+            raise LostError(INVALID)
         text = self._receive_text(until, limit_s) if kind in (Answer.OUTLINE, Answer.REFUSED) else b""
         if kind == Answer.REFUSED:
-            raise RefusedError(msgspec.json.decode(text, type=Refusal))
+            try:
+                raise RefusedError(msgspec.json.decode(text, type=Refusal))
+            except msgspec.MsgspecError:
+                raise LostError(INVALID) from None
         return text or kind
 
     def _receive_text(self, until: float, limit_s: float) -> bytes:
         (size,) = LENGTH.unpack(self._receive(LENGTH.size, until, limit_s))
         if size > MOST_BYTES:
             raise LostError(f"its process sent more than {MOST_BYTES >> 20} MB")
-        return self._receive(size, until, limit_s)
+        text = self._receive(size, until, limit_s)
+        try:
+            json.dumps(json.loads(text), ensure_ascii=False).encode()  # half a character could be stored nowhere
+        except (ValueError, RecursionError):
+            raise LostError(INVALID) from None
+        return text
 
     def _receive(self, size: int, until: float, limit_s: float) -> bytes:
         data = self._spin(size) if self.spins else b""
@@ -239,8 +252,10 @@ class Suspect:
         """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
         before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
-        self._stirs += before.cpu - self._stopped_cpu > STIRRING_NS  # a timer of the kernel's may send SIGCONT
-        if self._stirs > MOST_STIRS:
+        stirred_ns = before.cpu - self._stopped_cpu  # a timer of the kernel's may send SIGCONT
+        is_stirred = stirred_ns > STIRRING_NS
+        self._stirs += is_stirred
+        if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
             raise LostError("its processes go on by themselves when they are stopped")
         own = [read_own_delay()]
         started = time.perf_counter_ns()
@@ -261,9 +276,10 @@ class Suspect:
             waited_ns, cpu_ns = 0, None
         duration_ns = ended - started - (own[2] - own[1]) - waited_ns
         # Where both of us waited at once, too much has been left out.
-        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns
+        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns and not is_stirred
         longest_ns = max(before.until(after, thread)[1] for thread in after.threads)
-        return Lap(duration_ns, 0, cpu_ns, is_sound, is_sound and longest_ns <= QUIET_SHARE * duration_ns)
+        is_quiet = is_sound and longest_ns <= QUIET_SHARE * duration_ns
+        return Lap(duration_ns, 0, cpu_ns, is_sound, is_quiet, is_stirred)
 
     def stop(self) -> None:
         """Stop all of its processes, and return when none of their threads runs.

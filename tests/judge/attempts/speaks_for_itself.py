@@ -191,3 +191,13 @@ def only_the_last_set(problem, tune, inputs, outputs):
             type(stage).execute = execute
         frame = frame.f_back
     return lambda: right(inputs, outputs)
+
+
+@family.cpu("refuses_in_no_text")
+def refuses_in_no_text(problem, tune, inputs, outputs):
+    """Refuse in bytes that are no text."""
+    (pipe,) = pipes()
+    pipe.setblocking(True)
+    text = b'{"state":"skipped","message":"\xff","log":""}'
+    pipe.sendall(b"e" + struct.pack("<I", len(text)) + text)
+    time.sleep(600)
