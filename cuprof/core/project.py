@@ -132,15 +132,15 @@ def find_existing(folder: Path) -> Path:
 
 
 def _read_database(marker: Path, root: Path) -> str:
-    text = marker.read_text(encoding="utf-8")
+    text = marker.read_bytes()
     if not text.strip():
         return ""
     import tomllib
 
     may = f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else'
     try:
-        found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        found = tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{may}: {error}") from None
     database = found.pop("database", "")
     if found:

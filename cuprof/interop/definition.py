@@ -37,6 +37,7 @@ VERSION = 1
 """Raise this when solutions receive different arguments, or when different results count as right."""
 REFERENCE = "reference"
 """The variant made of the definition's own reference, the baseline of solutions."""
+MOST_SOLUTIONS = 5_000
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
 
@@ -175,7 +176,8 @@ class DefinitionFamily:
         """Return the workload's bounds, or the benchmarks' default; a share of the elements `judge` counts."""
         workload = self.problems[problem]
         if workload.bounds.required_matched_ratio < 1:
-            return Tolerance(workload.bounds.max_error_cap or UNBOUNDED, 0.0, "the workload's cap on a single element")
+            cap = workload.bounds.max_error_cap
+            return Tolerance(UNBOUNDED if cap is None else cap, 0.0, "the workload's cap on a single element")
         stated = workload.correctness or workload.tolerance
         reason = "as the workload states" if stated else "the benchmarks' default, where a workload states none"
         return Tolerance(workload.bounds.max_atol, workload.bounds.max_rtol, reason)
@@ -346,7 +348,8 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
         path = path.absolute()
         definition = path if path.is_file() else _find_only(path)
         folder = definition.parent
-        root = next((each.parent for each in definition.parents if each.name == "definitions"), None)
+        roots = (each.parent for each in definition.parents if each.name == "definitions")
+        root = next((each for each in roots if (each / "workloads").is_dir()), None)
         if root is None:
             workloads, solutions = [*folder.glob("workload*.jsonl")], [*folder.glob("solution*.json")]
         else:
@@ -357,6 +360,8 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
             solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
     except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
         raise UsageError(f"{path} cannot be searched: {error}") from None
+    if len(solutions) > MOST_SOLUTIONS:
+        raise UsageError(f"{definition} has {len(solutions)} solutions; at most {MOST_SOLUTIONS} are read")
     if not workloads:
         raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
     return definition, root or folder, sorted(workloads), sorted(solutions) if with_solutions else []

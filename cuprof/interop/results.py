@@ -31,7 +31,7 @@ BUILT_IN = {name.lower(): f"{__name__}:{name}" for name in ("KERNEL_TUNER", "NVB
 """nvbench's reader accepts any JSON, so it comes last."""
 LOOKED_AT = 100_000
 """Bytes of a file that a reader gets to recognise its own format."""
-MOST_BYTES = 1 << 30
+MOST_BYTES, MOST_SAMPLES = 1 << 30, 1 << 26
 FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
 """Errors that a damaged or malicious file may raise while it is read."""
 
@@ -132,11 +132,13 @@ class Nvbench:
         """Return a file's states: one that its benchmark skipped is skipped, one in which it raised has crashed."""
         content = json.loads(read_bytes(path, MOST_BYTES).decode("utf-8-sig"))
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
-        trials = [
-            _read_state(path, devices, str(bench["name"]), state)
-            for bench in content["benchmarks"]
-            for state in bench["states"]
-        ]
+        trials, samples = list[ImportedTrial](), 0
+        states = [(str(bench["name"]), state) for bench in content["benchmarks"] for state in bench["states"]]
+        for name, state in states:
+            trials.append(_read_state(path, devices, name, state))
+            samples += trials[-1].durations_ns.size
+            if samples > MOST_SAMPLES:  # many states may name one file
+                raise ValueError(f"it has more than {MOST_SAMPLES} samples")
         notes = ["nvbench's times are of its own method: its cold samples follow a write of the cache"]
         if without_samples := sum(trial.durations_ns.size == 1 and trial.relative_error > 0 for trial in trials):
             notes.append(
@@ -194,11 +196,11 @@ def _find(path: Path, name: str) -> Path | None:
 
 def _read_samples(file: Path, size: int) -> np.ndarray:
     with open_regular(file) as stream:
-        content = stream.read(4 * size + 4) if 0 <= size < 1 << 30 else b""
+        content = stream.read(4 * size + 4) if 0 <= size <= MOST_SAMPLES else b""
     seconds = np.frombuffer(content[: len(content) // 4 * 4], "<f4").astype(np.float64)
     if seconds.size != size:
         raise ValueError(f"{file} holds {seconds.size} samples where {size} are announced")
-    return _as_durations(seconds.tolist(), "s")
+    return _as_durations(seconds, "s")
 
 
 def _read_value(axis: Mapping[str, Any]) -> Coordinate:
@@ -281,7 +283,8 @@ def _make_trial(
 def _as_durations(values: Any, unit: str) -> np.ndarray:
     """Return times in ns, those that a measurement can have given; raise `ValueError` where one is no number."""
     with np.errstate(over="ignore"):
-        found = np.array(msgspec.convert(values, list[float]), np.float64) * UNITS[unit]
+        listed = values if isinstance(values, np.ndarray) else msgspec.convert(values, list[float])
+        found = np.array(listed, np.float64) * UNITS[unit]
     return found[(found >= LEAST_NS) & (found <= MOST_NS)]
 
 

@@ -34,6 +34,8 @@ MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
 MOST_WORKLOADS = 10_000
 """Of a definition: planning as many takes ten seconds."""
+MOST_EXPRESSIONS = 1_000
+"""Axes, and constraints, of a definition: each is computed for every workload."""
 MOST_TEXT = 1 << 20
 """Characters of a Python source; Python's parser takes a hundred times as much memory."""
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
@@ -71,6 +73,8 @@ class Definition(msgspec.Struct):
     def __post_init__(self) -> None:
         """Refuse a definition that cuprof does not support."""
         parse_python(self.reference, "the reference")
+        if max(len(self.axes), len(self.constraints or ())) > MOST_EXPRESSIONS:
+            raise ValueError(f"it has more than {MOST_EXPRESSIONS} axes or constraints")
         for name, one in {**self.inputs, **self.outputs}.items():
             if one.dtype not in DTYPES:
                 raise ValueError(f"{name} is of type {one.dtype}; supported are {', '.join(DTYPES)}")
@@ -216,6 +220,11 @@ class Bounds(msgspec.Struct):
     required_matched_ratio: float = 1.0
     max_error_cap: float | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse bounds that accept every result, or none."""
+        if min(self.max_atol, self.max_rtol, self.max_error_cap or 0.0) < 0 or not 0 < self.required_matched_ratio <= 1:
+            raise ValueError("bounds are 0 or more, and the ratio that must match is more than 0 and at most 1")
+
 
 class Workload(msgspec.Struct):
     """One problem: the variable axes and the inputs."""
@@ -284,9 +293,9 @@ def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Worklo
     """Return the workloads of a definition in files with one a line, each plain or in a trace.
 
     Raises:
-        UsageError: a line is no workload, or does not fit the definition, or there are too many.
+        UsageError: a line is no workload, does not fit the definition, has another's uuid, or there are too many.
     """
-    found: list[Workload] = []
+    found, names = list[Workload](), set[str]()
     for path in paths:
         for number, line in enumerate(read_bytes(path).splitlines(), 1):
             if not line.strip():
@@ -296,6 +305,9 @@ def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Worklo
                 if not trace.workload or trace.definition == definition.name:
                     found.append(msgspec.json.decode(trace.workload or line, type=Workload))
                     _check_workload(found[-1], definition)
+                    if found[-1].uuid in names:
+                        raise ValueError(f"another workload has the uuid {found[-1].uuid}")
+                    names.add(found[-1].uuid)
             if len(found) > MOST_WORKLOADS:
                 raise UsageError(f"{path}: a definition has {MOST_WORKLOADS} workloads at most; take some out")
     return found

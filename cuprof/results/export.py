@@ -19,7 +19,7 @@ from cuprof.core.errors import StoreError, UsageError, needing
 from cuprof.core.scratch import ScratchFolder
 from cuprof.results.queries import Batch, Rows, plain_columns
 
-FORMULA = re.compile(r"[=+\-@\t\r]")
+FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
 """How text begins that a spreadsheet may run: https://owasp.org/www-community/attacks/CSV_Injection."""
 NUMBER = re.compile(r"[+-]?\d[\d.]*([eE][+-]?\d+)?")
 PARTS_TOGETHER = 10

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.core.errors import StoreError, UnknownNameError, UsageError
 from cuprof.core.project import bundled, find_project
 from cuprof.store.schema import list_views
-from cuprof.store.sqlite_file import find_current
+from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, find_current
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +32,6 @@ _DECLARED = ("select", "values", "table")
 _PRAGMAS = {"table_info", "table_xinfo", "table_list", "index_list", "index_info", "foreign_key_list", "user_version"}
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
-STEPS_BETWEEN_LOOKS = 10_000
-"""Instructions of SQLite's virtual machine, well under a millisecond of them, between two looks at the clock."""
 AT_ONCE = 5000
 """Rows that are held at a time."""
 _LONGEST_MS = 2**31 - 1
@@ -90,8 +88,6 @@ def read(
         with _translated(connection, url, give_up):
             sql = _find_sql(connection, sql_or_name.strip()).strip().rstrip(";")
             if is_file:
-                # Python hears Ctrl-C in the handler; SQLite takes what it raises there for a wish to stop, and nothing
-                # more.
                 connection.set_progress_handler(lambda: time.monotonic() > give_up, STEPS_BETWEEN_LOOKS)
                 # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
                 connection.set_authorizer(_authorize)

@@ -12,9 +12,9 @@ from pathlib import Path
 from cuprof.core.errors import StoreError, UsageError
 from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
 from cuprof.store.migrate import check_revision
+from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS
 
 COUNTED = ("sweep", "run")
-STEPS_BETWEEN_LOOKS = 10_000
 TARGETS_ERRORS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 PAGES_AT_ONCE = 2000
 """Pages, mostly of 4 KiB, that are copied before Ctrl-C is handled."""

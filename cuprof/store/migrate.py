@@ -10,6 +10,8 @@ a file has changed, and the ranking is computed again. A file that ends in .DATA
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -54,6 +56,17 @@ def check_revision(connection: Connection, url: URL) -> str | None:
             "upgrade cuprof"
         )
     return str(revision)
+
+
+def check_tables(connection: Connection, url: URL, names: Iterable[str]) -> None:
+    """Refuse views, virtual tables and computed columns where tables of an SQLite file should be."""
+    raw = connection.connection.driver_connection
+    if not isinstance(raw, sqlite3.Connection):
+        return
+    plain = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
+    for name in names:
+        if name not in plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
+            raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is not a plain table")
 
 
 def upgrade(url: URL) -> None:

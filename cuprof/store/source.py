@@ -76,7 +76,7 @@ def open_source(url: str) -> Iterator[Source]:
             if revision is None:
                 raise EmptyStoreError(f"database {show(parsed)} is empty")
             if revision == REVISION:
-                _check_tables(connection, parsed, sorted(METADATA.tables))
+                migrate.check_tables(connection, parsed, sorted(METADATA.tables))
             else:
                 folder = ScratchFolder()
                 stack.callback(folder.cleanup)
@@ -114,17 +114,6 @@ def _distrust(raw: sqlite3.Connection, url: URL) -> None:
     raw.set_authorizer(authorize)
 
 
-def _check_tables(connection: Connection, url: URL, names: list[str]) -> None:
-    """Refuse views, virtual tables and computed columns where tables should be."""
-    raw = connection.connection.driver_connection
-    if not isinstance(raw, sqlite3.Connection):
-        return
-    plain = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
-    for name in names:
-        if name not in plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
-            raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is not a plain table")
-
-
 def _check_types(connection: Connection, table: sa.Table) -> None:
     """Raise ValueError where a value of an SQLite table is one that no other database would take in its column."""
     faults = [(_is_wrong(column), column.name) for column in table.c]
@@ -157,7 +146,7 @@ def _copy(connection: Connection, revision: str, url: URL, copy: URL) -> None:
             metadata = sa.MetaData()
             metadata.reflect(target)
             tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]
-            _check_tables(connection, url, [table.name for table in tables])
+            migrate.check_tables(connection, url, [table.name for table in tables])
             for table in tables:
                 for column in table.c:
                     is_json = isinstance(column.type, sa.JSON)

@@ -10,12 +10,15 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from urllib.parse import quote
 
+from cuprof.core.interrupts import is_requested
 from cuprof.store.schema import REVISION, VERSION_TABLE
 
 OPTIONS = re.compile(r"\?\w+=")
 """Where options of a URL begin, which SQLite takes none of; a path may have any other "?"."""
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
+STEPS_BETWEEN_LOOKS = 10_000
+"""Instructions of SQLite's virtual machine, under a millisecond of them, between looks at clock and signals."""
 
 
 def find_current(url: str) -> sqlite3.Connection | None:
@@ -50,6 +53,9 @@ def connect_file(path: Path, read_only: bool, foreign_keys: bool = True) -> sqli
         connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
         if read_only:
             connection.execute("PRAGMA query_only=ON")
+            # A view that was made by others may have rows without end. Python hears Ctrl-C in the handler; SQLite takes
+            # what it raises there for a wish to stop, and nothing more.
+            connection.set_progress_handler(is_requested, STEPS_BETWEEN_LOOKS)
         else:
             _enter_wal(connection)
             connection.execute("PRAGMA synchronous=NORMAL")

@@ -16,8 +16,18 @@ from sqlalchemy.engine import URL, Connection, Engine
 from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.store import counters, migrate, outcomes, stations, sweeps, trials
-from cuprof.store.connection import database_file, explained, is_unreachable, make_engine, parse_url, reading, show
+from cuprof.store.connection import (
+    checking,
+    database_file,
+    explained,
+    is_unreachable,
+    make_engine,
+    parse_url,
+    reading,
+    show,
+)  # fmt: skip
 from cuprof.store.schema import REVISION
+from cuprof.store.tables import METADATA
 
 if TYPE_CHECKING:
     from cuprof.core.records import StoredTrial, Trial
@@ -91,9 +101,11 @@ class Store:
         _check_file(parsed, create)
         engine = make_engine(parsed, read_only=read_only)
         try:
-            with explained(parsed):
+            with explained(parsed), checking(parsed):
                 with engine.connect() as connection:
                     revision = migrate.check_revision(connection, parsed)
+                    if revision == REVISION:
+                        migrate.check_tables(connection, parsed, METADATA.tables)
                     current = revision == REVISION and migrate.has_own_views(connection)
                 if revision is None and not create:
                     raise EmptyStoreError(f"database {show(parsed)} is empty; run a sweep first")

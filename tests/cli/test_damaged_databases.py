@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,32 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
             if result.exit_code not in (0, 1, 2) or len(lines) > 1 or (result.exit_code == 2 and not lines):
                 faults.append(f"{how}: {command}: exit code {result.exit_code}: {result.err[-300:]}")
     assert not faults, f"{len(faults)} faults:\n" + "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "command", "told"),
+    [
+        ("0008", "UPDATE property SET value = '[]' WHERE name = 'views'", "query best", "was changed by hand"),
+        ("0009", "UPDATE problem SET coordinates = '{\"n\": [4]}'", "best reduction", "was changed by hand"),
+        (
+            "0009",
+            "DROP TABLE sweep_trial; CREATE VIEW sweep_trial AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
+            " FROM n) SELECT i AS sweep_id, i AS trial_id, i AS position, i AS run_id FROM n",
+            "status",
+            "sweep_trial is not a plain table",
+        ),
+    ],
+)
+def test_what_was_changed_is_told(
+    cli: Callable[..., Result], project: Project, file: str, change: str, command: str, told: str
+) -> None:
+    place = project.root / "db" / "cuprof.sqlite"
+    place.parent.mkdir()
+    shutil.copy(WHOLE.with_name(f"{file}.sqlite"), place)
+    with closing(sqlite3.connect(place)) as connection:
+        connection.executescript(change)
+    result = cli(*command.split())
+    assert (result.exit_code, told in result.err, result.err.count("\n")) == (2, True, 1), result
 
 
 @pytest.mark.parametrize("seed", [8])

@@ -16,6 +16,7 @@ from cuprof.comparison.sides import load_sides, read_side
 from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import CuprofError, SelectionError, UsageError
 from cuprof.core.records import State
+from cuprof.interop import results
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
 
@@ -121,6 +122,14 @@ def test_a_truncated_sample_file_is_refused(tmp_path: Path) -> None:
     sidecar.write_bytes(sidecar.read_bytes()[:-8])
     with pytest.raises(UsageError, match="78 samples where 80"):
         read_side(path)
+
+
+def test_states_that_name_one_file_of_samples_again_and_again_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "MOST_SAMPLES", 150)
+    with pytest.raises(UsageError, match="it has more than 150 samples"):
+        read_side(write(tmp_path, "x.json"))
 
 
 def test_a_byte_order_mark_ahead_is_no_error(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 from cuprof.core.errors import BuildError, CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
+from cuprof.interop import definition
 from cuprof.interop.definition import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
@@ -122,11 +123,50 @@ def test_an_error_quotes_a_part_of_what_is_endless(project: Project, cli: Callab
 
 
 def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path) -> None:
-    folder = write_beside(tmp_path, workloads=[{**WORKLOADS[0], "uuid": str(number)} for number in range(6000)])
+    many = [{**WORKLOADS[0], "uuid": str(number)} for number in range(12_000)]
+    folder = write_beside(tmp_path, workloads=many[:6000])
     Definition(folder).read()
-    (folder / "workload_2.jsonl").write_bytes((folder / "workload.jsonl").read_bytes())
+    (folder / "workload_2.jsonl").write_text("\n".join(map(json.dumps, many[6000:])))
     with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition has 10000 workloads at most"):
         Definition(folder).read()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"uuid": "aaaa-1"}, "another workload has the uuid aaaa-1"),
+        ({"tolerance": {"max_atol": -1.0}}, "bounds are 0 or more"),
+        ({"correctness": {"max_error_cap": -1e-3}}, "bounds are 0 or more"),
+        ({"correctness": {"required_matched_ratio": 0.0}}, "the ratio that must match is more than 0"),
+    ],
+)
+def test_a_workload_that_would_not_run_or_be_right_whatever_it_gives_is_refused(
+    tmp_path: Path, changed: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"workload\.jsonl:2 is no workload .*{told}"):
+        Definition(write_beside(tmp_path, workloads=[WORKLOADS[0], {**WORKLOADS[1], **changed}])).read()
+
+
+def test_a_cap_of_nought_is_a_cap(tmp_path: Path) -> None:
+    shares = {**WORKLOADS[0], "tolerance": {"required_matched_ratio": 0.5, "max_error_cap": 0.0}}
+    family = Definition(write_beside(tmp_path, workloads=[shares])).load()
+    assert family.tolerance(Point(rows=4), {}, {}).absolute == 0
+
+
+def test_more_than_can_be_computed_for_each_workload_is_refused(tmp_path: Path) -> None:
+    many = {f"a{number}": {"type": "expr", "expression": "rows"} for number in range(1001)}
+    with pytest.raises(UsageError, match="it has more than 1000 axes or constraints"):
+        Definition(write_beside(tmp_path, definition={**DEFINITION, **change("axes", **many)})).load()
+
+
+def test_more_solutions_than_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(definition, "MOST_SOLUTIONS", 1)
+    with pytest.raises(UsageError, match="solutions; at most 1 are read"):
+        Definition(write_beside(tmp_path)).load()
+
+
+def test_a_folder_called_definitions_is_no_trace_set_by_itself(tmp_path: Path) -> None:
+    assert Definition(write_beside(tmp_path / "definitions" / "mine")).load().presets
 
 
 def test_parts_of_a_line_that_are_passed_over_take_no_memory(tmp_path: Path) -> None:

@@ -57,9 +57,9 @@ def test_a_relative_database_is_relative_to_the_project(project: Project) -> Non
     assert find_project(project.root).database_url == f"sqlite:///{project.root / 'db' / 'other.sqlite'}"
 
 
-@pytest.mark.parametrize("text", ["database = ", "databse = 'x'", "database = 3"])
-def test_a_bad_marker_is_named(project: Project, text: str) -> None:
-    (project.root / "cuprof.toml").write_text(text)
+@pytest.mark.parametrize("text", [b"database = ", b"databse = 'x'", b"database = 3", b"database = '\xff'"])
+def test_a_bad_marker_is_named(project: Project, text: bytes) -> None:
+    (project.root / "cuprof.toml").write_bytes(text)
     with pytest.raises(ConfigError, match=r"cuprof\.toml"):
         find_project(project.root)
 

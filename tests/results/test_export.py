@@ -84,7 +84,7 @@ def test_every_kind_of_cell_is_as_pandas_writes_it(column: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-inf", "a\r=1", "a,\n=1"]
+    "text", ["=cmd|' /C calc'!A0", "+1+1", "-1+1", "@SUM(A1)", "\t=1", "\r=1", "-inf", "\n=1", "＝1", "a\r=1", "a,\n=1"]
 )
 def test_no_spreadsheet_runs_a_cell(text: str) -> None:
     written = "".join(iter_csv(rows([(text, -1.5, "-1.5e3", -2)], names=("=a", "b", "c", "d"))))

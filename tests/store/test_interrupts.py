@@ -71,6 +71,17 @@ def test_interrupts_at_many_instructions_of_a_write(tmp_path: Path, hear: bool) 
     interrupt_writes(tmp_path / "a.sqlite", 600, hear)
 
 
+def test_a_reader_of_rows_without_end_can_be_stopped(tmp_path: Path) -> None:
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with Store.open(f"sqlite:///{tmp_path / 'a.sqlite'}"):
+        pass
+    with Store.open(f"sqlite:///{tmp_path / 'a.sqlite'}", read_only=True, create=False) as store:
+        signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt), heard(), store.snapshot() as connection:
+            connection.exec_driver_sql(endless)
+
+
 def test_a_writer_that_waits_for_another_one_can_be_stopped(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Store.open(f"sqlite:///{path}") as store:
