@@ -172,6 +172,16 @@ def missing_gpu() -> str:
     return "" if cupy.cuda.runtime.getDeviceCount() else "CuPy sees no CUDA device"
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a file with the tables and nothing in them, since a copy is made much faster than an upgrade."""
+    from cuprof.store import Store
+
+    path = tmp_path_factory.mktemp("template") / "empty.sqlite"
+    Store.open(f"sqlite:///{path}").close()
+    return path
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Make an empty project with a space and an umlaut in its path, and make it the current folder."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -292,7 +293,8 @@ def reductions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Study]:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(sqlite_template: Path, tmp_path: Path) -> Iterator[Store]:
+    shutil.copy(sqlite_template, tmp_path / "test.sqlite")
     with open_store(tmp_path) as opened:
         yield opened
 

@@ -47,14 +47,6 @@ def url(request: pytest.FixtureRequest, kind: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the tables and nothing in them, since a copy is made much faster than an upgrade."""
-    path = tmp_path_factory.mktemp("template") / "empty.sqlite"
-    Store.open(f"sqlite:///{path}").close()
-    return path
-
-
-@pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> str:
     Store.open(postgres.make_database("template_of_tests")).close()
     return "template_of_tests"
