@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra.plugins.config_source import ConfigResult
 from hypothesis import HealthCheck, settings
+from jinja2 import Environment
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
 from cuprof.core.project import Project
@@ -141,6 +142,22 @@ def _statements_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sa, "create_engine", make_engine)
     patch.setattr(SQLiteDialect, "__eq__", lambda one, other: type(one) is type(other))
     patch.setattr(SQLiteDialect, "__hash__", lambda one: hash(type(one)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
+    """Compile the text of each template once: for a page it takes a fifth of the time."""
+    compiled: dict[tuple[str, str | None], Any] = {}
+
+    def compile_once(one: Environment, source: Any, name: Any = None, filename: Any = None, **how: Any) -> Any:
+        if not isinstance(source, str) or not filename or how:
+            return compile_source(one, source, name, filename, **how)
+        if (source, filename) not in compiled:
+            compiled[source, filename] = compile_source(one, source, name, filename)
+        return compiled[source, filename]
+
+    compile_source = Environment.compile
+    patch.setattr(Environment, "compile", compile_once)
 
 
 @pytest.fixture(scope="session", autouse=True)
