@@ -1,5 +1,6 @@
 """What the scripts that start other processes do where there is no GPU."""
 
+import runpy
 import subprocess
 import sys
 
@@ -8,7 +9,6 @@ import pytest
 from benchmarks import agreement, faults, profilers, search_gpu, side_by_side
 from benchmarks.gpu import NoGpuError, require_gpu
 from benchmarks.process import ROOT
-from benchmarks.table import start
 from cuprof.core.records import DeviceFacts, Unavailable
 from cuprof.worker.devices import DeviceTable
 
@@ -22,11 +22,17 @@ def no_gpu(monkeypatch):
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
 @pytest.mark.usefixtures("no_gpu")
-def test_without_a_gpu_nothing_is_started_and_one_line_says_so(script, tmp_path, monkeypatch, capsys):
+def test_without_a_gpu_nothing_is_started_one_line_says_so_and_the_command_ends_with_2(
+    script, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("something was started"))
-    assert start(lambda: script.main(["--out", str(tmp_path / "out")])) == 2
+    monkeypatch.setattr(sys, "argv", [script.__file__, "--out", str(tmp_path / "out")])
+    monkeypatch.delitem(sys.modules, script.__name__)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module(script.__name__, run_name="__main__")
     heard = capsys.readouterr()
-    assert (heard.out, heard.err) == ("", "error: no GPU to measure: no driver here; install one\n")
+    assert (ended.value.code, heard.out) == (2, "")
+    assert heard.err == "error: no GPU to measure: no driver here; install one\n"
     assert not (tmp_path / "out").exists()
 
 
@@ -48,11 +54,10 @@ def test_the_error_is_one_that_start_knows():
         require_gpu()
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
-def test_the_command_ends_with_2(script, tmp_path, monkeypatch):
+def test_a_machine_without_a_gpu_is_told_apart_by_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     ended = subprocess.run(
-        [sys.executable, "-m", script.__name__, "--out", str(tmp_path / "out")],
+        [sys.executable, "-m", faults.__name__, "--out", str(tmp_path / "out")],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (ended.returncode, ended.stdout) == (2, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))  # for the module beside this fil
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'runs of ü.sqlite'}"
+def url(sqlite_template: Path, tmp_path: Path) -> str:
+    return f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'runs of ü.sqlite')}"
 
 
 @pytest.fixture

@@ -277,34 +277,30 @@ def test_unfinished_sweeps_are_said(store: Store, url: str) -> None:
     assert run(url).warnings == ("sweep 1 is not finished (interrupted)",)
 
 
-@pytest.mark.parametrize(
-    ("base", "new", "says"),
-    [
-        ("9", "1", "no sweep 9 with timings"),
-        ("latest~5", "1", "goes back 5"),
-        ("git:ffff", "1", "fits no stored sweep's commit"),
-        ("gone.sqlite", "1", "no file gone.sqlite"),
-        ("gone.json", "1", "no file gone.json"),
-        ("first", "second", "'first' is unknown; did you mean invented/first?"),
-        ("frist", "invented/second", "'frist' is unknown; did you mean invented/first?"),
-        ("nonsense", "second", "'nonsense' is unknown; a side is a sweep"),
-        ("invented/first", "1", "is compared with another variant"),
-        ("other/first", "other/second", "no sweep of family 'other'"),
-        ("", "1", "is not a side of a comparison"),
-    ],
-)
-def test_an_unknown_side_says_what_is_allowed(store: Store, url: str, base: str, new: str, says: str) -> None:
-    fill(store, [Made(), Made("second")])
-    with pytest.raises(UsageError, match=says) as caught:
-        load_sides(base, new, url)
-    text = str(caught.value)
-    assert "\n" not in text
-    is_meant = "did you mean" in text
-    assert is_meant or all(form in text for form in ("latest~1", "git:", "runs.sqlite:3", "out.json"))
+UNKNOWN = [
+    ("9", "1", "no sweep 9 with timings"),
+    ("latest~5", "1", "goes back 5"),
+    ("git:ffff", "1", "fits no stored sweep's commit"),
+    ("gone.sqlite", "1", "no file gone.sqlite"),
+    ("gone.json", "1", "no file gone.json"),
+    ("first", "second", "'first' is unknown; did you mean invented/first?"),
+    ("frist", "invented/second", "'frist' is unknown; did you mean invented/first?"),
+    ("nonsense", "second", "'nonsense' is unknown; a side is a sweep"),
+    ("invented/first", "1", "is compared with another variant"),
+    ("other/first", "other/second", "no sweep of family 'other'"),
+    ("", "1", "is not a side of a comparison"),
+]
 
 
-def test_an_unknown_variant_names_the_nearest(store: Store, url: str) -> None:
+def test_an_unknown_side_says_what_is_allowed_and_an_unknown_variant_which_is_near(store: Store, url: str) -> None:
     fill(store, [Made(), Made("second")])
+    for base, new, says in UNKNOWN:
+        with pytest.raises(UsageError, match=says) as caught:
+            load_sides(base, new, url)
+        text = str(caught.value)
+        assert "\n" not in text
+        is_meant = "did you mean" in text
+        assert is_meant or all(form in text for form in ("latest~1", "git:", "runs.sqlite:3", "out.json"))
     with pytest.raises(UnknownNameError, match="did you mean second"):
         load_sides("invented/first", "invented/secnd", url)
 
@@ -404,9 +400,10 @@ def test_equal_code_and_launches_have_no_verdict_but_that_they_are_the_same(
 ) -> None:
     of_first = CODE if "-" in code else code  # a hash of the code alone says nothing of grid, block and arguments
     fill(store, [Made("first", code=of_first), Made("second", 60.0, code=code)])
-    (row,) = each(run(url, "invented/first", "invented/second").rows)
+    found = run(url, "invented/first", "invented/second")
+    (row,) = each(found.rows)
     assert (row.verdict, row.unchanged) == ((Verdict.SAME_CODE, True) if is_same else (Verdict.SLOWER, False))
-    assert run(url, "invented/first", "invented/second").exit_code == int(not is_same)
+    assert found.exit_code == int(not is_same)
 
 
 def test_the_times_of_equal_code_are_nulls_of_the_noise(store: Store, url: str) -> None:

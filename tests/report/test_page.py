@@ -65,14 +65,21 @@ def without_plotly(html: str) -> str:
     return html.replace(read_plotly(), "")
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
-def test_a_page_has_the_rights_that_the_umask_leaves(make_study, tmp_path: Path, umask: int, mode: int) -> None:
-    before = os.umask(umask)
-    try:
-        path = write(make_study([Made("base", 2.0)]), tmp_path)
-    finally:
-        os.umask(before)
-    assert path.stat().st_mode & 0o777 == mode
+@pytest.fixture
+def study(make_study, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Return a study whose page takes no time to make."""
+    monkeypatch.setattr("cuprof.report.page.render", lambda *_, **__: "<html></html>")
+    return make_study([Made("a")])
+
+
+def test_a_page_has_the_rights_that_the_umask_leaves(study: Study, tmp_path: Path) -> None:
+    for umask, mode in ((0o022, 0o644), (0o077, 0o600)):
+        before = os.umask(umask)
+        try:
+            path = write(study, tmp_path / f"{mode}")
+        finally:
+            os.umask(before)
+        assert path.stat().st_mode & 0o777 == mode
 
 
 @pytest.fixture(scope="module")
@@ -216,9 +223,9 @@ def test_the_page_is_written_whole_and_named_after_the_experiment(tmp_path: Path
 
 
 def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
-    make_study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study, folder = make_study([Made("a"), Made("b", 5.0)]), tmp_path / "out"
+    folder = tmp_path / "out"
     folder.mkdir()
     left = folder / "tmpabcd1234.html.part"
     left.touch()
@@ -236,10 +243,10 @@ def test_a_page_that_fails_leaves_nothing_and_takes_old_parts_away(
     assert [write(study, folder)] == list(folder.iterdir())
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(make_study, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_one_line(study: Study, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="cannot be written"):
-        write(make_study([Made("a")]), tmp_path / "file")
+        write(study, tmp_path / "file")
 
 
 def test_the_numbers_of_a_pair_are_those_of_compare_to_the_last_digit(reductions: dict[str, Study]) -> None:
@@ -263,14 +270,11 @@ def test_a_users_own_template_comes_first(make_study, tmp_path: Path) -> None:
     assert render(make_study([Made("a")]), folders=[tmp_path]).startswith("mine: a is the only variant")
 
 
-def test_characters_that_turn_the_text_around_are_shown_as_escapes(make_study) -> None:
-    html = without_plotly(render(make_study([Made("evil\u202etxt.exe"), Made("b", 5.0)])))
+def test_characters_that_turn_the_text_around_are_shown_as_escapes_in_the_tables_of_the_script_too(make_study) -> None:
+    trials = [Made(name, time, {"n": n}) for name, time in (("evil\u202etxt.exe", 10.0), ("b", 5.0)) for n in (1, 2)]
+    html = without_plotly(render(make_study(trials)))
     assert "\u202e" not in html
     assert "evil\\u202etxt." in html
-
-
-def test_the_tables_that_the_script_draws_show_such_characters_too(make_study) -> None:
-    html = render(make_study([Made("evil\u202etxt.exe", problem={"n": n}) for n in (1, 2)]))
     assert "evil\\\\u202etxt." in re.findall(r'id="problem-data">(.*?)</script>', html)[0]
 
 

@@ -23,8 +23,12 @@ from cuprof.results.queries import list_queries, query, read
 from cuprof.store import Store
 
 
-@pytest.fixture
-def filled(store: Store) -> Store:
+@pytest.fixture(scope="module")
+def filled(shared_store: Store) -> Store:
+    return fill(shared_store)
+
+
+def fill(store: Store) -> Store:
     sweep = store.begin_sweep(FACTS)
     store.enlist(sweep, [make_trial()])
     store.record(sweep, make_outcome(make_trial(), make_timing(20)))
@@ -133,7 +137,7 @@ def test_two_columns_of_one_name_are_both_kept(filled: Store) -> None:
     assert frame.iloc[0].tolist() == [1, 2]
 
 
-@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("shared_store", ["postgresql"], indirect=True)
 @pytest.mark.parametrize(
     ("sql", "kept"), [("SELECT COUNT(*) FROM pg_cursors", 1), ("SHOW transaction_read_only", "on")]
 )
@@ -141,10 +145,10 @@ def test_a_server_keeps_the_rows_of_what_may_have_many(filled: Store, sql: str, 
     assert query(filled.url, sql).iloc[0, 0] == kept
 
 
-def test_a_reader_sees_a_finished_record_while_a_sweep_writes(filled: Store) -> None:
-    with filled.engine.begin() as connection:
+def test_a_reader_sees_a_finished_record_while_a_sweep_writes(store: Store) -> None:
+    with fill(store).engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM samples")
-        assert len(query(filled.url, "SELECT * FROM sample")) == 4
+        assert len(query(store.url, "SELECT * FROM sample")) == 4
 
 
 def test_load_is_there_from_the_top(filled: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +211,7 @@ def test_a_query_has_a_time_limit(url: str) -> None:
     assert query(url, "SELECT :one AS one", {"one": "1"}, time_limit_s=1e12)["one"].tolist() == ["1"]
 
 
-@pytest.mark.parametrize("kind", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("shared_store", ["postgresql"], indirect=True)
 def test_the_limit_is_for_all_that_is_fetched(filled: Store) -> None:
     with (
         read(filled.url, "SELECT generate_series(1, 1000000000) AS i", time_limit_s=0.5) as rows,

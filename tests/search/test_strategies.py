@@ -158,7 +158,7 @@ def test_a_supposition_that_is_wrong_costs_little() -> None:
     ]
     wanted = int(np.argmin(logs))
     needed = [
-        [run(make_strategy(DEFAULT, space, seed), np.exp(logs), 60).index(wanted) for seed in range(8)]
+        [run(make_strategy(DEFAULT, space, seed), np.exp(logs), 60).index(wanted) for seed in range(4)]
         for space in (Space(points, supposed=supposed), Space(points))
     ]
     assert np.mean(needed[0]) <= 1.5 * np.mean(needed[1])
@@ -223,7 +223,7 @@ def test_a_long_tail_of_bad_ones_does_not_hide_what_tells_the_good_ones_apart() 
     a, b, c, d = space.codes.T
     good = 0.03 * (a - 6) ** 2 + 0.2 * np.abs(np.sin(2 * b + c)) + 0.1 * (c != 3)
     bad = ((a < 3) | (b > 6) | ((c < 1) & (d > 0))) * (4 + 4 * np.sin(5 * a + 3 * b + c) ** 2)
-    counts = [tried_until_good(make_strategy(DEFAULT, space, seed), np.exp(good + bad)) for seed in range(6)]
+    counts = [tried_until_good(make_strategy(DEFAULT, space, seed), np.exp(good + bad)) for seed in range(3)]
     assert np.mean(counts) < 80
 
 

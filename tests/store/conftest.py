@@ -7,6 +7,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the modules beside this file
 
-from databases import kind, postgres, postgres_template, sqlite_template, sqlite_url, store, url
+from databases import kind, postgres, postgres_template, shared_store, sqlite_url, store, url
 
-__all__ = ["kind", "postgres", "postgres_template", "sqlite_template", "sqlite_url", "store", "url"]
+__all__ = ["kind", "postgres", "postgres_template", "shared_store", "sqlite_url", "store", "url"]

@@ -13,6 +13,7 @@ from throwaway_postgres import Server, find_binaries
 from cuprof.store import Store
 
 _numbers = itertools.count()
+KINDS = ("sqlite", "postgresql")
 
 
 @pytest.fixture(scope="session")
@@ -30,10 +31,14 @@ def postgres() -> Iterator[Server]:
 
 @pytest.fixture
 def sqlite_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'with space' / 'café 100% #1?.sqlite'}"
+    return name_file(tmp_path)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+def name_file(folder: Path) -> str:
+    return f"sqlite:///{folder / 'with space' / 'café 100% #1?.sqlite'}"
+
+
+@pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -47,14 +52,6 @@ def url(request: pytest.FixtureRequest, kind: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the tables and nothing in them, since a copy is made much faster than an upgrade."""
-    path = tmp_path_factory.mktemp("template") / "empty.sqlite"
-    Store.open(f"sqlite:///{path}").close()
-    return path
-
-
-@pytest.fixture(scope="session")
 def postgres_template(postgres: Server) -> str:
     Store.open(postgres.make_database("template_of_tests")).close()
     return "template_of_tests"
@@ -63,8 +60,19 @@ def postgres_template(postgres: Server) -> str:
 @pytest.fixture
 def store(request: pytest.FixtureRequest, kind: str, sqlite_url: str) -> Iterator[Store]:
     """Yield an empty store with a file, or a database, of its own."""
+    yield from iter_store(request, kind, sqlite_url)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared_store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """Yield an empty store that the tests of a module share, which only read what one fixture writes to it."""
+    yield from iter_store(request, request.param, name_file(tmp_path_factory.mktemp("shared")))
+
+
+def iter_store(request: pytest.FixtureRequest, kind: str, url: str) -> Iterator[Store]:
+    """Yield an empty store, in a file of this URL or in a database of its own."""
     if kind == "sqlite":
-        url, path = sqlite_url, Path(sqlite_url.removeprefix("sqlite:///"))
+        path = Path(url.removeprefix("sqlite:///"))
         path.parent.mkdir()
         shutil.copy(request.getfixturevalue("sqlite_template"), path)
     else:

@@ -42,10 +42,14 @@ TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    return make_clock(monkeypatch)
+
+
+def make_clock(patch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Return what sets the time to an hour; it stands still there."""
     now = [0.0]
-    monkeypatch.setattr("time.time", lambda: now[0])
-    monkeypatch.setattr("cuprof.store.stations.clock", lambda connection: now[0])
+    patch.setattr("time.time", lambda: now[0])
+    patch.setattr("cuprof.store.stations.clock", lambda connection: now[0])
     return lambda hour: now.__setitem__(0, 1_790_000_000 + hour * 3600)
 
 
@@ -335,16 +339,22 @@ NONSENSE = {
 LIMIT = {"timing": "id = 1", "samples": "timing_id = 1", "run": "id = 1", "variant": "id = 1", "launch": "id = 1"}
 
 
+@pytest.fixture(scope="module")
+def honest(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, int]]:
+    """Return a database with two sweeps, and how many rows each of its tables has."""
+    path = Path(shutil.copy(sqlite_template, tmp_path_factory.mktemp("honest")))
+    with pytest.MonkeyPatch.context() as patch, Store.open(f"sqlite:///{path}") as store:
+        for hour in (1, 2):
+            sweep(store, hour, *[State.OK] * 4, clock=make_clock(patch))
+        return path, {name: len(rows) for name, rows in dump(store).items()}
+
+
 @pytest.mark.parametrize("how", NONSENSE)
 def test_nonsense_is_refused_and_counted_and_the_rest_is_merged(
-    how: str, new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None]
+    how: str, new: Callable[[str], str], honest: tuple[Path, dict[str, int]], tmp_path: Path
 ) -> None:
-    theirs, (statement, why) = tmp_path / "theirs.sqlite", NONSENSE[how]
+    theirs, (statement, why) = Path(shutil.copy(honest[0], tmp_path / "theirs.sqlite")), NONSENSE[how]
     table = why.partition(":")[0]
-    with Store.open(new(theirs.name)) as store:
-        sweep(store, 1, *[State.OK] * 4, clock=clock)
-        sweep(store, 2, *[State.OK] * 4, clock=clock)
-        honest = {name: len(rows) for name, rows in dump(store).items()}
     with closing(sqlite3.connect(theirs)) as raw:
         limit = LIMIT.get(table, "rowid = 1" if table == "sweep" else "sweep_id = 1")
         raw.execute(statement if " WHERE " in statement else f"{statement} WHERE {limit}")
@@ -354,7 +364,7 @@ def test_nonsense_is_refused_and_counted_and_the_rest_is_merged(
         assert dict(result.refused) == {why: 1}
         left = {name: len(rows) for name, rows in dump(store).items()}
         assert {name: result.added[name] for name in left} == left
-        lost = {name for name, count in honest.items() if left[name] < count}
+        lost = {name for name, count in honest[1].items() if left[name] < count}
         assert lost == LOST.get(table, {table})
         with store.snapshot() as connection:
             assert set(connection.scalars(sa.text("SELECT state FROM trials"))) == {"ok"}

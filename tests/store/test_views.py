@@ -80,12 +80,19 @@ def studied(store: Store) -> Store:
     return store
 
 
+@pytest.fixture(scope="module")
+def study(shared_store: Store) -> str:
+    """Return the URL of the study, for tests that only read."""
+    shared_store.finish_sweep(run_study(shared_store, MEDIANS), "finished")
+    return shared_store.url
+
+
 def cold(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame["measure"] == "cold"].reset_index(drop=True)
 
 
-def test_trials_has_one_row_each_with_its_state(studied: Store) -> None:
-    frame = query(studied.url, "trials").set_index(["variant", "tunables"])
+def test_trials_has_one_row_each_with_its_state(study: str) -> None:
+    frame = query(study, "trials").set_index(["variant", "tunables"])
     assert len(frame) == 15
     wrong = frame.loc[("broken", "block=64")]
     assert (wrong["state"], wrong["message"], wrong["error"], wrong["registers"]) == (
@@ -100,8 +107,8 @@ def test_trials_has_one_row_each_with_its_state(studied: Store) -> None:
     assert frame.loc[("opencl", "block=64")]["message"] == "no OpenCL device; install a driver"
 
 
-def test_timings_are_in_microseconds_and_gigabytes_a_second(studied: Store) -> None:
-    frame = cold(query(studied.url, "SELECT * FROM timings WHERE variant = 'warp' AND tunables = 'block=128'"))
+def test_timings_are_in_microseconds_and_gigabytes_a_second(study: str) -> None:
+    frame = cold(query(study, "SELECT * FROM timings WHERE variant = 'warp' AND tunables = 'block=128'"))
     (row,) = (frame.iloc[place] for place in range(len(frame)))
     assert row["median_us"] == pytest.approx(16.0)
     assert (row["low_us"], row["high_us"]) == (pytest.approx(15.84), pytest.approx(16.16))
@@ -123,8 +130,8 @@ def test_timings_shows_the_newest_of_each_method(studied: Store) -> None:
     }
 
 
-def test_best_is_the_fastest_right_one_of_each_device(studied: Store) -> None:
-    frame = cold(query(studied.url, "best")).set_index("device")
+def test_best_is_the_fastest_right_one_of_each_device(study: str) -> None:
+    frame = cold(query(study, "best")).set_index("device")
     assert frame["variant"].to_dict() == {"NVIDIA H200": "warp", "AMD EPYC 9554": "numpy"}
     assert frame.loc["NVIDIA H200", "tunables"] == "block=128"
     assert frame.loc["NVIDIA H200", "candidates"] == 9  # four right kernels of two tunables, and the library
@@ -208,8 +215,8 @@ def test_a_trial_that_turned_out_wrong_is_never_ranked_again(studied: Store) -> 
     assert after.loc["warp", "tunables"] == "block=64"
 
 
-def test_before_after_compares_fastest_tunables_with_the_baseline(studied: Store) -> None:
-    frame = cold(query(studied.url, "before_after")).set_index("variant")
+def test_before_after_compares_fastest_tunables_with_the_baseline(study: str) -> None:
+    frame = cold(query(study, "before_after")).set_index("variant")
     assert set(frame.index) == {"compacted", "sequential", "warp", "cub"}  # nothing wrong, nothing of another device
     row = frame.loc["warp"]
     assert (row["before_us"], row["after_us"]) == (pytest.approx(80.0), pytest.approx(16.0))
@@ -230,8 +237,8 @@ def test_before_after_never_compares_across_sweeps(studied: Store) -> None:
     assert (row["before_us"], row["after_us"]) == (pytest.approx(160.0), pytest.approx(32.0))
 
 
-def test_speedups_are_those_of_the_study_table(studied: Store) -> None:
-    frame = cold(query(studied.url, "SELECT * FROM speedups ORDER BY measure, position"))
+def test_speedups_are_those_of_the_study_table(study: str) -> None:
+    frame = cold(query(study, "SELECT * FROM speedups ORDER BY measure, position"))
     gpu = frame[frame["device"] == "NVIDIA H200"]
     assert gpu["variant"].tolist() == ["interleaved", "compacted", "sequential", "warp", "cub"]
     assert gpu["step_speedup"].iloc[1:4].tolist() == [pytest.approx(2), pytest.approx(1.25), pytest.approx(2)]
@@ -250,9 +257,9 @@ def test_without_its_baseline_a_sweep_still_has_steps(store: Store) -> None:
     assert frame["cumulative_speedup"].isna().all()
 
 
-def test_figures_have_the_same_types_on_every_database(studied: Store) -> None:
+def test_figures_have_the_same_types_on_every_database(study: str) -> None:
     for name in ("timings", "before_after", "speedups", "best", "slowest", "noisiest", "tunables"):
-        frame = query(studied.url, name)
+        frame = query(study, name)
         numbers = [
             column for column in frame if column.endswith(("_us", "_gbs", "ratio", "speedup", "spread", "percent"))
         ]
@@ -269,13 +276,13 @@ def test_figures_have_the_same_types_on_every_database(studied: Store) -> None:
         ("devices", {"name": ["NVIDIA H200", "AMD EPYC 9554"]}),
     ],
 )
-def test_named_queries(studied: Store, name: str, expected: dict[str, list[object]]) -> None:
-    frame = query(studied.url, name)
+def test_named_queries(study: str, name: str, expected: dict[str, list[object]]) -> None:
+    frame = query(study, name)
     assert {column: frame[column].tolist() for column in expected} == expected
 
 
-def test_the_slowest_are_measured_against_the_best(studied: Store) -> None:
-    frame = cold(query(studied.url, "slowest"))
+def test_the_slowest_are_measured_against_the_best(study: str) -> None:
+    frame = cold(query(study, "slowest"))
     assert (frame["variant"][0], frame["tunables"][0]) == ("interleaved", "block=64")
     assert frame["times_slower"][0] == pytest.approx(120 / 16)
 
