@@ -62,7 +62,7 @@ def test_a_difference_that_matters_is_not_called_same() -> None:
     assert called(verdicts(border), Verdict.SAME) <= most(COUNT)
 
 
-@pytest.mark.parametrize(("count", "deviation", "groups"), [(2000, 0.02, 12), (5, 0.03, 15), (6, 0.03, 15)])
+@pytest.mark.parametrize(("count", "deviation", "groups"), [(2000, 0.02, 20), (5, 0.03, 30), (6, 0.03, 30)])
 def test_the_rate_holds_for_all_comparisons_together(count: int, deviation: float, groups: int) -> None:
     equal = simulate(Scenario("", gaussian(deviation), most=count), 1.0, 20 * groups, seed=6)
     assert any_called(verdicts(equal, 20), Verdict.SLOWER, Verdict.FASTER) <= most(groups)
@@ -85,7 +85,7 @@ def test_few_samples_of_equal_times_say_undecided(count: int, together: bool) ->
 
 
 @pytest.mark.parametrize(
-    ("controls", "between", "groups"), [(20, 0.01, 24), (1, 0.002, 36), (1, 0.02, 36), (7, 0.02, 24)]
+    ("controls", "between", "groups"), [(20, 0.01, 40), (1, 0.002, 60), (1, 0.02, 60), (7, 0.02, 40)]
 )
 def test_the_rate_holds_between_sweeps_with_the_noise_estimated(controls: int, between: float, groups: int) -> None:
     others = 4 if controls < 8 else 0
