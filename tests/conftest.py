@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra.plugins.config_source import ConfigResult
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hypothesis import HealthCheck, settings
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
@@ -110,20 +111,28 @@ def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _files_of_settings_are_parsed_once(patch: pytest.MonkeyPatch) -> None:
-    """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds."""
-    parsed: dict[tuple[str, str, str], ConfigResult] = {}
+    """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds.
 
-    def load_once(source: FileConfigSource, config_path: str) -> ConfigResult:
-        file = Path(source.path, source._normalize_file_name(config_path))
-        if not file.is_file():
-            return load(source, config_path)
-        key = source.provider, str(file), file.read_text(encoding="utf-8")
-        if key not in parsed:
-            parsed[key] = load(source, config_path)
-        return deepcopy(parsed[key])
+    When it looks for its plugins, it imports the classes of its sources anew: those that it takes are known then.
+    """
+    parsed: dict[tuple[str, str, str, bytes], bytes] = {}
 
-    load = FileConfigSource.load_config
-    patch.setattr(FileConfigSource, "load_config", load_once)
+    def parse_once(kind: type[ConfigSource]) -> Callable[[ConfigSource, str], ConfigResult]:
+        def load_once(source: ConfigSource, config_path: str) -> ConfigResult:
+            file = Path(source.path, source._normalize_file_name(config_path))
+            text = file.read_bytes() if file.is_file() else b""  # a package's own does not change
+            key = kind.scheme(), source.provider, str(file), text
+            if key not in parsed:
+                parsed[key] = pickle.dumps(load(source, config_path))
+            return pickle.loads(parsed[key])  # type: ignore[no-any-return]
+
+        load = kind.load_config
+        return load_once
+
+    Plugins.instance()
+    for scheme in ("file", "pkg"):
+        kind = SourcesRegistry.instance().resolve(scheme)
+        patch.setattr(kind, "load_config", parse_once(kind))
 
 
 @pytest.fixture(scope="session", autouse=True)
