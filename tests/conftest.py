@@ -7,9 +7,12 @@ import os
 import pickle
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from subprocess import DEVNULL
@@ -31,6 +34,8 @@ from cuprof.engine.worker_process import WorkerProcess
 from cuprof.worker.messages import Calibrate
 from tests.forked_workers import start_worker
 
+TESTS = Path(__file__).parent
+
 # How long an example takes says nothing where every core is busy.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any load")
@@ -43,6 +48,18 @@ class Result:
     exit_code: int
     out: str
     err: str
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Where processes share all tests, let each import other files first: pytest rewrites what nobody has imported."""
+    worker: dict[str, Any] = getattr(session.config, "workerinput", {})
+    if not worker or sys.dont_write_bytecode or [Path(each).resolve() for each in session.config.args] != [TESTS]:
+        return
+    first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for file in sorted(TESTS.rglob("test_*.py"))[first::step]:
+        with suppress(Exception, pytest.skip.Exception):  # pytest imports it once more, and tells of it
+            import_module(".".join(["tests", *file.relative_to(TESTS).with_suffix("").parts]))
 
 
 @pytest.hookimpl(trylast=True)  # once it is known which are selected
