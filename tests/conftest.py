@@ -100,6 +100,8 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
     forks = not {"gpu", "own_workers"} & item.keywords.keys()
+    if not forks:
+        launch._discard_spares()  # which may be forked ones
     launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
 
 
