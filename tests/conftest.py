@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from copy import deepcopy
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from subprocess import DEVNULL
@@ -18,8 +21,9 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from hydra._internal.core_plugins.file_config_source import FileConfigSource
-from hydra.plugins.config_source import ConfigResult
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigResult, ConfigSource
 from hypothesis import HealthCheck, settings
 from jinja2 import Environment
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
@@ -30,6 +34,8 @@ from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.worker.messages import Calibrate
 from tests.forked_workers import start_worker
+
+TESTS = Path(__file__).parent
 
 # How long an example takes says nothing where every core is busy.
 settings.register_profile("any load", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +49,18 @@ class Result:
     exit_code: int
     out: str
     err: str
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Where processes share all tests, let each import other files first: pytest rewrites what nobody has imported."""
+    worker: dict[str, Any] = getattr(session.config, "workerinput", {})
+    if not worker or sys.dont_write_bytecode or [Path(each).resolve() for each in session.config.args] != [TESTS]:
+        return
+    first, step = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+    for file in sorted(TESTS.rglob("test_*.py"))[first::step]:
+        with suppress(Exception, pytest.skip.Exception):  # pytest imports it once more, and tells of it
+            import_module(".".join(["tests", *file.relative_to(TESTS).with_suffix("").parts]))
 
 
 @pytest.hookimpl(trylast=True)  # once it is known which are selected
@@ -83,6 +101,8 @@ def pytest_collection_finish() -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Fork the workers that tests start in this process; those of GPU tests, and marked ones, import all themselves."""
     forks = not {"gpu", "own_workers"} & item.keywords.keys()
+    if not forks:
+        launch._discard_spares()  # which may be forked ones
     launch.subprocess = SimpleNamespace(Popen=start_worker, DEVNULL=DEVNULL) if forks else subprocess  # type: ignore[attr-defined]
 
 
@@ -111,20 +131,28 @@ def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _files_of_settings_are_parsed_once(patch: pytest.MonkeyPatch) -> None:
-    """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds."""
-    parsed: dict[tuple[str, str, str], ConfigResult] = {}
+    """Parse each text of settings once: Hydra reads two dozen files for a command, and each takes milliseconds.
 
-    def load_once(source: FileConfigSource, config_path: str) -> ConfigResult:
-        file = Path(source.path, source._normalize_file_name(config_path))
-        if not file.is_file():
-            return load(source, config_path)
-        key = source.provider, str(file), file.read_text(encoding="utf-8")
-        if key not in parsed:
-            parsed[key] = load(source, config_path)
-        return deepcopy(parsed[key])
+    When it looks for its plugins, it imports the classes of its sources anew: those that it takes are known then.
+    """
+    parsed: dict[tuple[str, str, str, bytes], bytes] = {}
 
-    load = FileConfigSource.load_config
-    patch.setattr(FileConfigSource, "load_config", load_once)
+    def parse_once(kind: type[ConfigSource]) -> Callable[[ConfigSource, str], ConfigResult]:
+        def load_once(source: ConfigSource, config_path: str) -> ConfigResult:
+            file = Path(source.path, source._normalize_file_name(config_path))
+            text = file.read_bytes() if file.is_file() else b""  # a package's own does not change
+            key = kind.scheme(), source.provider, str(file), text
+            if key not in parsed:
+                parsed[key] = pickle.dumps(load(source, config_path))
+            return pickle.loads(parsed[key])  # type: ignore[no-any-return]
+
+        load = kind.load_config
+        return load_once
+
+    Plugins.instance()
+    for scheme in ("file", "pkg"):
+        kind = SourcesRegistry.instance().resolve(scheme)
+        patch.setattr(kind, "load_config", parse_once(kind))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -106,8 +106,10 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
-@pytest.mark.parametrize("argv", [["--version"], ["list", "metrics"], ["sweep", "--cfg", "job"]])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("argv", "unbuffered"),
+    [(["--version"], ""), (["--version"], "1"), (["list", "metrics"], "1"), (["sweep", "--cfg", "job"], "")],
+)
 def test_a_full_disk_is_one_line(argv: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "cuprof", *argv]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
+from itertools import zip_longest
 
 import pytest
 
@@ -20,12 +20,15 @@ from cuprof.config.model import (
 from cuprof.config.overrides import GROUPS
 from cuprof.core.project import bundled
 
-CHOICES = [
-    f"{group}={file.stem}"
+CHOICES = {
+    group: [
+        f"{group}={file.stem}"
+        for file in sorted((bundled("conf") / group).glob("*.yaml"))
+        if file.name[0] != "_" and file.stem != "all_studies"  # stands for several: tests/config/test_studies.py
+    ]
     for group in GROUPS
-    for file in sorted((bundled("conf") / group).glob("*.yaml"))
-    if not file.name.startswith("_") and file.stem != "all_studies"  # stands for several: tests/config/test_studies.py
-]
+}
+EXPERIMENTS = CHOICES.pop("experiment")  # which set what is of other groups, and hide it
 
 
 def test_the_groups_are_the_folders_of_conf() -> None:
@@ -44,9 +47,9 @@ def test_defaults_are_the_same_in_conf_and_in_the_dataclasses() -> None:
     assert (config.retry, config.dry_run, config.output) == ("", False, "table")
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-def test_every_file_composes_and_validates(choice: str) -> None:
-    assert compose([choice]).family
+@pytest.mark.parametrize("choices", [*zip(EXPERIMENTS), *zip_longest(*CHOICES.values(), fillvalue="")], ids=" ".join)
+def test_every_file_composes_and_validates(choices: tuple[str, ...]) -> None:
+    assert compose([*filter(None, choices)]).family
 
 
 def test_no_arguments_mean_the_reduction_study() -> None:
@@ -62,7 +65,7 @@ def test_precision_is_ordered() -> None:
 
 
 def test_groups_combine() -> None:
-    for measure, device in product(("quick", "precise"), ("cpu", "cuda")):
+    for measure, device in (("quick", "cpu"), ("precise", "cuda")):
         config = compose([f"measure={measure}", f"device={device}"])
         assert config.device.backends == (device,)
 

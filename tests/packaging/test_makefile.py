@@ -20,12 +20,13 @@ pytestmark = [
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """Return a folder with what the Makefile reads, and nothing built."""
+    """Return a folder with what the Makefile reads, and nothing built, beside a Python that starts at once."""
     assert ROOT is not None
     folder = tmp_path / "fresh"
     folder.mkdir()
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
+    program(tmp_path / "bin", "python3.13", "exit 0")
     return folder
 
 
@@ -36,7 +37,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 
 def make(folder: Path, *argv: str, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PATH": path if path is not None else os.environ["PATH"]}
+    environment = {**os.environ, "PATH": path or f"{folder.parent / 'bin'}:{os.environ['PATH']}"}
     for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "ARGS", "JOBS"):  # make may have started the tests
         environment.pop(name, None)
     command = [shutil.which("make") or "make", *argv]
@@ -54,7 +55,7 @@ def make(folder: Path, *argv: str, path: str | None = None) -> subprocess.Comple
 )
 def test_the_extra_fits_the_driver(copy: Path, tmp_path: Path, banner: str, extra: str) -> None:
     program(tmp_path / "bin", "nvidia-smi", f"echo '{banner}'")
-    done = make(copy, "--dry-run", "sweep", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    done = make(copy, "--dry-run", "sweep")
     assert f"-e '.[{extra}]'" in done.stdout
     assert done.stdout.strip().endswith(".venv/bin/python -m cuprof sweep")
 
@@ -109,7 +110,7 @@ def test_arguments_reach_the_sweep(copy: Path) -> None:
 @pytest.mark.parametrize(("cores", "jobs"), [("echo 2", "4"), ("echo 12", "16"), ("echo 64", "64"), ("exit 1", "auto")])
 def test_few_cores_run_two_processes_of_tests_each(copy: Path, tmp_path: Path, cores: str, jobs: str) -> None:
     program(tmp_path / "bin", "getconf", cores)
-    done = make(copy, "--dry-run", "test", path=f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    done = make(copy, "--dry-run", "test")
     assert f"-m pytest -n {jobs} " in done.stdout
 
 

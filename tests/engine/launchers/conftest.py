@@ -30,14 +30,18 @@ class Launch:
         self.engine = sa.create_engine(f"sqlite:///{root / 'db' / 'cuprof.sqlite'}")
         self.begun: list[subprocess.Popen[bytes]] = []
 
-    def start(self, *words: str, settle_s: float = 0.05) -> subprocess.Popen[bytes]:
-        """Start the sweep, as in a terminal."""
-        command = [
-            *(sys.executable, "-m", "cuprof", "sweep", "family=restless", "variants=plain"),
+    def words(self, settle_s: float = 0.05) -> list[str]:
+        """Return the command line of the sweep."""
+        return [
+            *("sweep", "family=restless", "variants=plain"),
             *(f"problem.n={','.join(map(str, range(1, self.trials + 1)))}", "measure.modes=[cold]"),
             *("measure.flush=none", "measure.target=0.5", "measure.min_samples=3", "measure.max_samples=6"),
-            *(f"measure.settle_seconds={settle_s}", *words),
+            f"measure.settle_seconds={settle_s}",
         ]
+
+    def start(self, *words: str, settle_s: float = 0.05) -> subprocess.Popen[bytes]:
+        """Start the sweep, as in a terminal."""
+        command = [sys.executable, "-m", "cuprof", *self.words(settle_s), *words]
         with (self.root / "log").open("a") as log:
             environment = {**os.environ, "CUPROF_LOCKS": str(self.root / "locks")}
             begun = subprocess.Popen(command, cwd=self.root, env=environment, stdout=log, stderr=log)

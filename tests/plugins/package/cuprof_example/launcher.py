@@ -12,7 +12,9 @@ class Queue(Launcher):
     def start(self):
         self.states = []
         for number in range(self.work.config.jobs):
-            done = subprocess.run([sys.executable, *self.work.words_of(number)], cwd=self.work.folder)
+            command = [sys.executable, *self.work.words_of(number)]
+            with self.work.log_of(number).open("wb") as log:
+                done = subprocess.run(command, cwd=self.work.folder, stdout=log, stderr=log)
             self.states.append(JobState("ended", done.returncode))
 
     def poll(self):
