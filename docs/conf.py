@@ -27,7 +27,8 @@ include_patterns = [
     "docs/*.md", "docs/*/*.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md",
     "benchmarks/README.md", "db/DICTIONARY.md", "experiments/*.md", "experiments/*/*.md", "kernels/README.md",
 ]  # fmt: skip
-exclude_patterns = ["docs/_build"]
+# Sphinx looks through every folder that is not named here, twice.
+exclude_patterns = ["docs/_build", ".git", ".venv", "cuprof", "tests", "reports", "db/artifacts", "db/jobs"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
