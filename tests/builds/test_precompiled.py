@@ -26,6 +26,11 @@ extern "C" __global__ void k(const float* x, float* y) {
     if (threadIdx.x == 0) *y = SCALE * sum;
 }
 """
+HALF = """#include <cuda_fp16.h>
+extern "C" __global__ void k(const __half* x, float* y) {
+    y[threadIdx.x] = SCALE * __half2float(__hmul(x[0], x[BLOCK]));
+}
+"""
 
 
 def build(text: str = CUB, **given: object) -> NvrtcBuild:
@@ -88,16 +93,15 @@ def test_lines_keep_their_numbers(compilers: Compilers) -> None:
 def test_the_code_is_that_of_macros_given_as_options(compilers: Compilers) -> None:
     if len(find_headers().folders) < 3:
         pytest.skip("CUDA's headers are not installed")
-    as_options = build(f"#if 1\n#endif\n{CUB}")
+    given, as_options = build(HALF), build(f"#if 1\n#endif\n{HALF}")
     assert as_options.headers == ()
-    plain = compilers.run(build())
-    compilers.run(build(defines={"BLOCK": 64, "SCALE": "1.0f"}))  # from here on the headers are compiled ahead
-    headers = build().headers
+    plain = compilers.run(given)
+    compilers.run(build(HALF, defines={"BLOCK": 64, "SCALE": "1.0f"}))  # from here on the headers are compiled ahead
     give_up = time.monotonic() + 60
-    while not compilers._origins[headers].is_loaded():
+    while not compilers._origins[given.headers].is_loaded():
         assert time.monotonic() < give_up
         time.sleep(0.05)
-    ahead = compilers.run(build())
+    ahead = compilers.run(given)
     assert code_of(ahead.image) == code_of(plain.image) == code_of(compilers.run(as_options).image)
     assert ahead.kernels == plain.kernels
     assert "precompiled" not in ahead.log

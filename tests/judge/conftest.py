@@ -27,10 +27,11 @@ __all__ = ["fake_ncu", "make_trial", "memory_store"]
 
 ROOT = Path(__file__).parents[2]
 FAMILIES = ROOT / "tests" / "data" / "families"
-N = 2**14
+N = 2**12
 QUICK = MeasureConfig(
-    modes=("cold",), target=0.5, min_samples=30, max_samples=40, warmup=1, settle_seconds=0.0, flush="none"
+    modes=("cold",), target=0.5, min_samples=6, max_samples=8, warmup=1, settle_seconds=0.0, flush="none"
 )
+"""Enough for an interval of the median; each sample takes the judge tens of milliseconds of a processor."""
 
 
 class Court:
@@ -62,6 +63,7 @@ class Court:
         ncu: NcuConfig | None = None,
         sandbox: str = "auto",
         memory_bytes: int = 0,
+        measure: MeasureConfig | None = None,
         **changes: Any,
     ) -> Report:
         config = SweepConfig(
@@ -69,7 +71,7 @@ class Court:
             family=family,
             problem={"n": (n,)},
             tune=tune or {},
-            measure=QUICK,
+            measure=measure or QUICK,
             limits=LimitsConfig(build_s=60, check_s=60, trial_s=120),
             ncu=ncu or NcuConfig(),
         )

@@ -24,7 +24,7 @@ from cuprof.judge.warden import Warden, start_ahead
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job
 from tests.judge.conftest import FAMILIES, Court
-from tests.judge.test_sources import CL, CL_INDEX, body, check, require_opencl
+from tests.judge.test_sources import CL, CL_INDEX, LIKE, body, check, require_opencl
 
 GPU = DeviceFacts("cuda", 0, "a GPU", memory_bytes=64 << 30)
 
@@ -191,9 +191,8 @@ def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.Monkey
     assert steps == ["prepare"] * 5 + ["measure"] * 5
     steps.clear()
     first, second = (court.write(f"{name}.cl", CL + body(CL_INDEX, "2.0f")) for name in ("first", "second"))
-    limited = {"family": "backends", "like": "doubles_opencl", "baseline": "doubles_opencl"}
     monkeypatch.setattr(Executor, "await_ready", lambda *_: False)
-    found = court.judge(first, second, **limited)
+    found = court.judge(first, second, **LIKE)
     assert {each.ruling for each in found.candidates} <= {Ruling.GOOD, Ruling.NOT_FASTER}
     assert steps == ["prepare"] * 4 + ["measure"] * 4, "once it was right by itself, the others take their turns"
 
@@ -212,8 +211,7 @@ def test_the_worker_that_is_open_takes_the_first_leg(court: Court, monkeypatch: 
 
     monkeypatch.setattr(_Trial, "_open_ahead", open_ahead)
     file = court.write("mine.cl", CL + body(CL_INDEX, "2.0f"))
-    like = {"family": "backends", "like": "doubles_opencl", "baseline": "doubles_opencl"}
-    (found,) = court.judge(file, rounds=2, **like).candidates
+    (found,) = court.judge(file, rounds=2, **LIKE).candidates
     assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message
     opened, first, *others = executors
     assert first is opened

@@ -18,10 +18,10 @@ from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
 from cuprof.judge.court import Request, judge
 from cuprof.judge.legs import Course
-from cuprof.judge.report import Ruling, as_data
+from cuprof.judge.report import Candidate, Report, Ruling, as_data
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
-from tests.judge.conftest import QUICK, Court
+from tests.judge.conftest import QUICK, Court, N
 
 HONEST = """
 @family.cpu("honest")
@@ -70,27 +70,82 @@ MESSAGES = {
 }
 
 
+REACHES = """
+from . import FACTOR, family as own
+own.variants["cpu_whole"] = None
+family.reference = own.reference = lambda problem, inputs: {"y": inputs["x"]}
+@own.cpu("cpu_whole_2")
+def two(problem, tune, inputs, outputs):
+    return lambda: np.multiply(inputs["x"], FACTOR, out=outputs["y"])
+@family.cpu("cpu_whole")
+def three(problem, tune, inputs, outputs):
+    return lambda: np.copyto(outputs["y"], inputs["x"])
+"""
+CLOCK = """
+import time
+@family.cpu("clock")
+def clock(problem, tune, inputs, outputs):
+    real, began = time.perf_counter_ns, time.perf_counter_ns()
+    def run():
+        time.perf_counter_ns = lambda: began + (real() - began) // 1000
+        for _ in range(200):
+            right(inputs, outputs)
+    return run
+"""
+CLAIMS = """
+from dataclasses import replace
+from cuprof.core.point import Point
+import cuprof.judge.border.inside as inner
+real = inner.plan
+def plan(family, selection, devices):
+    made = real(family, selection, devices)
+    (t,) = made.trials
+    return replace(made, trials=(%s,))
+inner.plan = plan
+@family.cpu("claims")
+def claims(problem, tune, inputs, outputs):
+    return lambda: right(inputs, outputs)
+"""
+CLAIMED = (
+    'replace(t, identity="x" * 32)',
+    't, replace(t, identity="a" * 32, backend="opencl")',
+    't, replace(t, identity="a" * 32, backend="")',
+    "t, t",
+    '*(replace(t, identity="%032x" % each, tunables=Point(each=each)) for each in range(900))',
+    "replace(t, order=2**70)",
+    "replace(t, threads=-2**70)",
+    'replace(t, tunables=Point(text="x" * 900_000))',
+)
+
+
 @pytest.fixture(scope="module")
-def judged(make_court: Any) -> dict[str, Any]:
-    """Return file name → what came of it, of all bad ones and an honest one between them, and the exit code."""
+def judged(make_court: Any) -> Report:
+    """Return what came of all these, and of an honest one between them."""
     court = make_court()
-    files = [court.write(name, text) for name, text in [*BAD.items(), ("honest.py", HONEST)]]
+    claims = {f"claims_{number}.py": CLAIMS.replace("%s", claimed) for number, claimed in enumerate(CLAIMED)}
+    texts = {**BAD, "reaches.py": REACHES, **claims, "honest.py": HONEST, "clock.py": CLOCK}
+    files = [court.write(name, text) for name, text in texts.items()]
     report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29)
-    found = {Path(each.file).name: each for each in report.candidates}
-    assert list(found) == [file.name for file in files]
-    return {**found, "exit code": report.exit_code}
+    assert list(dict.fromkeys(Path(each.file).name for each in report.candidates)) == list(texts)
+    return report
+
+
+def of_file(report: Report, name: str) -> list[Candidate]:
+    return [each for each in report.candidates if Path(each.file).name == name]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_is_wrong_is_found_and_said(judged: dict[str, Any], name: str) -> None:
-    assert judged[name].ruling is Ruling.WRONG
-    assert MESSAGES[name] in judged[name].message
-    assert judged["exit code"] == 3
+def test_what_is_wrong_is_found_and_said(judged: Report, name: str) -> None:
+    (each,) = of_file(judged, name)
+    assert each.ruling is Ruling.WRONG
+    assert MESSAGES[name] in each.message
+    assert judged.exit_code == 3
 
 
-def test_others_do_not_disturb_an_honest_one(judged: dict[str, Any]) -> None:
-    assert judged["honest.py"].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
-    assert judged["honest.py"].rows
+def test_others_do_not_disturb_an_honest_one(judged: Report) -> None:
+    (honest,) = of_file(judged, "honest.py")
+    assert honest.ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    assert honest.rows
 
 
 def test_a_faster_one_is_good_and_a_slower_one_is_not(court: Any) -> None:
@@ -153,7 +208,7 @@ def require_whole_data(data: dict[str, Any]) -> None:
         "file", "variant", "backend", "baseline", "ruling", "exit_code", "message", "rows", "evidence", "counters",
     }  # fmt: skip
     assert set(each["rows"][0]) == {"problem", "measure", "base_ns", "new_ns", "ratio", "low", "high", "verdict"}
-    assert each["rows"][0]["problem"] == {"n": 2**14, "dtype": "float32"}
+    assert each["rows"][0]["problem"] == {"n": N, "dtype": "float32"}
     assert "estimated from 1 trial" in next(iter(data["noise"].values()))
 
 
@@ -183,22 +238,8 @@ def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
         court.judge(court.write("kernel.cu", ""))
 
 
-def test_a_family_is_reached_and_stays_what_it_is(court: Any) -> None:
-    file = court.write(
-        "reaches.py",
-        """
-        from . import FACTOR, family as own
-        own.variants["cpu_whole"] = None
-        family.reference = own.reference = lambda problem, inputs: {"y": inputs["x"]}
-        @own.cpu("cpu_whole_2")
-        def two(problem, tune, inputs, outputs):
-            return lambda: np.multiply(inputs["x"], FACTOR, out=outputs["y"])
-        @family.cpu("cpu_whole")
-        def three(problem, tune, inputs, outputs):
-            return lambda: np.copyto(outputs["y"], inputs["x"])
-        """,
-    )
-    found = {each.variant: each.ruling for each in court.judge(file).candidates}
+def test_a_family_is_reached_and_stays_what_it_is(judged: Report) -> None:
+    found = {each.variant: each.ruling for each in of_file(judged, "reaches.py")}
     assert found.keys() == {"cpu_whole_2", "cpu_whole_candidate"}
     assert found["cpu_whole_2"] is not Ruling.WRONG
     assert found["cpu_whole_candidate"] is Ruling.WRONG
@@ -213,10 +254,9 @@ def test_what_would_judge_nothing_is_refused(court: Court, monkeypatch: pytest.M
         court.judge(file)
 
 
-def test_total_time_of_host_code_is_not_judged(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.judge.conftest.QUICK", replace(QUICK, modes=("total",)))
+def test_total_time_of_host_code_is_not_judged(court: Court) -> None:
     file = court.write("mine.py", "@family.cpu('mine')\ndef mine(problem, tune, inputs, outputs): ...\n")
-    (found,) = court.judge(file).candidates
+    (found,) = court.judge(file, measure=replace(QUICK, modes=("total",))).candidates
     assert (found.ruling, found.message) == (
         Ruling.UNUSABLE,
         "its total time is not judged; ask for measure.modes=[cold]",
@@ -298,62 +338,14 @@ def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: py
     assert report.exit_code < Ruling.UNUSABLE
 
 
-CLAIMED = (
-    'replace(t, identity="x" * 32)',
-    't, replace(t, identity="a" * 32, backend="opencl")',
-    't, replace(t, identity="a" * 32, backend="")',
-    "t, t",
-    '*(replace(t, identity="%032x" % each, tunables=Point(each=each)) for each in range(900))',
-    "replace(t, order=2**70)",
-    "replace(t, threads=-2**70)",
-    'replace(t, tunables=Point(text="x" * 900_000))',
-)
+@pytest.mark.parametrize("number", range(len(CLAIMED)))
+def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: int) -> None:
+    (each,) = of_file(judged, f"claims_{number}.py")
+    assert each.ruling is Ruling.WRONG
+    assert "claims to be what it is not" in each.message
+    assert len(each.message) < 300
 
 
-def test_what_files_claim_of_themselves_is_not_believed(court: Any) -> None:
-    files = [
-        court.write(
-            f"claims_{number}.py",
-            """
-            from dataclasses import replace
-            from cuprof.core.point import Point
-            import cuprof.judge.border.inside as inner
-            real = inner.plan
-            def plan(family, selection, devices):
-                made = real(family, selection, devices)
-                (t,) = made.trials
-                return replace(made, trials=(CLAIMED,))
-            inner.plan = plan
-            @family.cpu("claims")
-            def claims(problem, tune, inputs, outputs):
-                return lambda: right(inputs, outputs)
-            """.replace("CLAIMED", claimed),
-        )
-        for number, claimed in enumerate(CLAIMED)
-    ]
-    *found, other = court.judge(*files, court.write("honest.py", HONEST)).candidates
-    assert len(found) == len(CLAIMED)
-    for each, claimed in zip(found, CLAIMED, strict=True):
-        assert each.ruling is Ruling.WRONG, claimed
-        assert "claims to be what it is not" in each.message, claimed
-        assert len(each.message) < 300
-    assert other.rows
-
-
-def test_a_clock_that_is_replaced_gains_nothing(court: Any) -> None:
-    file = court.write(
-        "clock.py",
-        """
-        import time
-        @family.cpu("clock")
-        def clock(problem, tune, inputs, outputs):
-            real, began = time.perf_counter_ns, time.perf_counter_ns()
-            def run():
-                time.perf_counter_ns = lambda: began + (real() - began) // 1000
-                for _ in range(200):
-                    right(inputs, outputs)
-            return run
-        """,
-    )
-    (found,) = court.judge(file).candidates
-    assert found.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)
+def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
+    (each,) = of_file(judged, "clock.py")
+    assert each.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

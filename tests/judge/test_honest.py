@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ import pytest
 
 from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.report import Ruling
+from tests.judge.conftest import QUICK
 
 FOLDER = Path(__file__).parent / "honest"
+OFTEN = replace(QUICK, min_samples=30, max_samples=40)
+"""An accusation may come of any execution, so there are at least as many as where people judge."""
 
 
 def list_variants(file: Path) -> list[str]:
@@ -31,7 +35,7 @@ def require_unaccused(report: Any, file: Path) -> None:
 @pytest.mark.timeout(300)
 def test_on_the_host(court: Any) -> None:
     file = FOLDER / "host_calls.py"
-    require_unaccused(court.judge(file), file)
+    require_unaccused(court.judge(file, n=2**13, measure=OFTEN), file)
 
 
 @pytest.mark.gpu
@@ -41,11 +45,11 @@ def test_on_a_gpu(court: Any, name: str) -> None:
     if name == "numba_calls" and not hasattr(np, "row_stack"):
         pytest.skip("this Numba asks NumPy for row_stack, which it no longer has")
     file = FOLDER / f"{name}.py"
-    require_unaccused(court.judge(file, family="scale", baseline="plain", n=2**20), file)
+    require_unaccused(court.judge(file, family="scale", baseline="plain", n=2**20, measure=OFTEN), file)
 
 
 @pytest.mark.gpu
 @pytest.mark.timeout(300)
 def test_sums_on_a_gpu(court: Any) -> None:
     file = FOLDER / "sums.py"
-    require_unaccused(court.judge(file, family="reduction", n=2**20), file)
+    require_unaccused(court.judge(file, family="reduction", n=2**20, measure=OFTEN), file)

@@ -22,7 +22,7 @@ from cuprof.core.processes import child_environment
 from cuprof.families.candidate import Extension, extend
 from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
-from cuprof.judge.report import Ruling
+from cuprof.judge.report import Candidate, Ruling
 from cuprof.judge.warden import Warden
 from tests.judge.conftest import FAMILIES, ROOT, Court
 
@@ -43,9 +43,10 @@ def write_sources(court: Court, ending: str, head: str, index: str) -> list[Any]
     ]
 
 
-def check(court: Court, ending: str, head: str, index: str, backend: str) -> None:
+def check(court: Court, ending: str, head: str, index: str, backend: str, **settings: Any) -> None:
     files = write_sources(court, ending, head, index)
-    report = court.judge(*files, family="backends", like=f"doubles_{backend}", baseline=f"doubles_{backend}")
+    like = {"like": f"doubles_{backend}", "baseline": f"doubles_{backend}"}
+    report = court.judge(*files, family="backends", **like, **settings)
     right, wrong, broken = report.candidates
     assert right.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), right
     assert right.rows
@@ -62,37 +63,54 @@ def require_opencl() -> None:
         pytest.skip(str(error))
 
 
-def test_opencl_sources(court: Court) -> None:
-    require_opencl()
-    check(court, "cl", CL, CL_INDEX, "opencl")
-
-
-def test_opencl_on_a_processor_is_code_of_the_host(court: Court) -> None:
+def test_opencl_sources_are_code_of_the_host_on_a_processor(court: Court) -> None:
     require_opencl()
     kept = court.folder / "kept.sqlite"
-    file = court.write("right.cl", CL + body(CL_INDEX, "2.0f"))
-    court.judge(file, family="backends", like="doubles_opencl", baseline="doubles_opencl", database=kept)
+    check(court, "cl", CL, CL_INDEX, "opencl", database=kept)
     with closing(sqlite3.connect(kept)) as connection:
         found = [json.loads(text) for (text,) in connection.execute("SELECT details FROM timing")]
     assert len(found) == 3
     assert all("round_trip_ns" in details for details in found)  # by the clock on the other side of the border
 
 
-def test_files_without_end_cost_their_own_candidate_alone(court: Court) -> None:
+LIKE = {"family": "backends", "like": "doubles_opencl", "baseline": "doubles_opencl"}
+ENDLESS = "many.cl", "sparse.cl", "sparse.py"
+PEEPING = "copied.cl", "beside.cl", "peeks.cl"
+
+
+@pytest.fixture(scope="module")
+def judged(make_court: Any) -> dict[str, Candidate]:
+    """Return file name → what came of it, of files that include much or what they may not see, and a right one."""
     require_opencl()
-    text, most = CL + body(CL_INDEX, "2.0f"), 3000
-    many = court.write("many.cl", "".join(f'#include "h{number}.h"\n' for number in range(most)) + text)
+    court, most = make_court(), 3000
+    endless = court.folder / "endless"
+    endless.mkdir()
     for number in range(most):
-        (court.folder / f"h{number}.h").write_text(f'#include "h{number + 1}.h"\n' if number + 1 < most else "")
-    sparse, python, right = court.write("sparse.cl", ""), court.write("sparse.py", ""), court.write("right.cl", text)
-    for file in (sparse, python):
+        (endless / f"h{number}.h").write_text(f'#include "h{number + 1}.h"\n' if number + 1 < most else "")
+    secret = court.folder.parent / "secret.h"
+    secret.write_text("#define FACTOR 2.0f\n")
+    with_factor = CL + body(CL_INDEX, "FACTOR")
+    texts = {
+        "endless/many.cl": "".join(f'#include "h{number}.h"\n' for number in range(most)) + CL + body(CL_INDEX, "2.0f"),
+        "endless/sparse.cl": "",
+        "endless/sparse.py": "",
+        "right.cl": "#define FACTOR 2.0f\n" + with_factor,
+        "copied.cl": f'#include "{court.folder / "right.cl"}"\n',
+        "beside.cl": '#include "right.cl"\n',
+        "peeks.cl": f'#include "{secret}"\n' + with_factor,
+    }
+    files = [court.write(name, text) for name, text in texts.items()]
+    for file in files[1:3]:
         os.truncate(file, 3 << 30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    like = {"like": "doubles_opencl", "baseline": "doubles_opencl"}
-    found = court.judge(many, sparse, python, right, family="backends", **like)
-    assert [each.ruling for each in found.candidates[:3]] == [Ruling.UNUSABLE] * 3
-    assert found.candidates[3].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    found = court.judge(*files, **LIKE).candidates
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+    return {Path(each.file).name: each for each in found}
+
+
+def test_files_without_end_cost_their_own_candidate_alone(judged: dict[str, Candidate]) -> None:
+    assert [judged[name].ruling for name in ENDLESS] == [Ruling.UNUSABLE] * 3
+    assert judged["right.cl"].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
 
 
 @pytest.mark.usefixtures("namespaces")
@@ -102,7 +120,7 @@ def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: C
         file.write(CL + body(CL_INDEX, "3.0f"))
         file.flush()
         place = Path(file.name)
-        (found,) = court.judge(place, family="backends", like="doubles_opencl", baseline="doubles_opencl").candidates
+        (found,) = court.judge(place, **LIKE).candidates
         assert found.evidence[0].what == "wrong result", found
     sandbox = Warden(Path("/home/me"), [place], memory_bytes=1).confine(court.family, place, devices=True)
     assert sandbox is not None
@@ -117,20 +135,11 @@ def test_a_candidate_sees_no_lock_of_a_device(tmp_path: Path, monkeypatch: pytes
     assert sandbox.hidden == (str(tmp_path / "gpu.lock"),)
 
 
-def test_an_include_reaches_no_other_candidate_and_no_hidden_file(court: Court, namespaces: None) -> None:
+@pytest.mark.usefixtures("namespaces")
+def test_an_include_reaches_no_other_candidate_and_no_hidden_file(judged: dict[str, Candidate]) -> None:
     """The confined process resolves includes, so they reach what it may read; a right source shows it by its text."""
-    require_opencl()
-    secret = court.folder.parent / "secret.h"
-    secret.write_text("#define FACTOR 2.0f\n")
-    right = court.write("right.cl", "#define FACTOR 2.0f\n" + CL + body(CL_INDEX, "FACTOR"))
-    copied = court.write("copied.cl", f'#include "{right}"\n')
-    beside = court.write("beside.cl", '#include "right.cl"\n')
-    peeks = court.write("peeks.cl", f'#include "{secret}"\n' + CL + body(CL_INDEX, "FACTOR"))
-    like = {"like": "doubles_opencl", "baseline": "doubles_opencl"}
-    found = court.judge(right, copied, beside, peeks, family="backends", **like)
-    assert found.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
-    assert [each.ruling for each in found.candidates[1:]] == [Ruling.UNUSABLE] * 3
-    assert all("which is neither beside it nor in" in each.message for each in found.candidates[1:])
+    assert [judged[name].ruling for name in PEEPING] == [Ruling.UNUSABLE] * 3
+    assert all("which is neither beside it nor in" in judged[name].message for name in PEEPING)
 
 
 @pytest.mark.gpu
@@ -199,8 +208,8 @@ def test_which_variant_a_source_stands_in_for() -> None:
     assert find_like(family, "cuda", "") == "doubles_cuda"
 
 
-def test_the_baselines_own_source_is_a_candidate_like_any_other(court: Court, namespaces: None) -> None:
+@pytest.mark.usefixtures("namespaces")
+def test_the_baselines_own_source_is_a_candidate_like_any_other(court: Court) -> None:
     require_opencl()
-    own = Path(__file__).parents[1] / "data" / "families" / "backends" / "behaviours.cl"
-    (found,) = court.judge(own, family="backends", like="doubles_opencl", baseline="doubles_opencl").candidates
+    (found,) = court.judge(FAMILIES / "backends" / "behaviours.cl", **LIKE).candidates
     assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message  # two legs of one kernel may differ

@@ -140,7 +140,7 @@ def list_code(image: bytes) -> str:
     with NamedTemporaryFile(suffix=".cubin") as file:
         file.write(image)
         file.flush()
-        return subprocess.run([program, "-c", file.name], capture_output=True, text=True, check=True).stdout
+        return subprocess.run([program, "-c", "-ndf", file.name], capture_output=True, text=True, check=True).stdout
 
 
 def disassemble(cubin: Built, kernel: str = "") -> Code:
@@ -202,12 +202,15 @@ def test_the_published_counts_are_there() -> None:
 
 
 ENDS = (1, FACTORS[0], FACTORS[-1])
-"""Factors whose cubins are taken apart each time, which costs a second; the others seldom."""
+"""Factors whose cubins are taken apart each time, which costs half a second; the others seldom."""
+SHORT = [(variant, FACTORS[0]) for variant in COARSE]
+"""Seldom too: the longest runs take the same way. Stores of two pixels and of four are different instructions."""
 STAGED = list(read_published("LDG", COARSE[2:]))
 
 
 @pytest.mark.parametrize(
-    ("opcode", "variant", "cf", "published"), seldom(EXACT, [each for each in EXACT if each[2] in ENDS])
+    ("opcode", "variant", "cf", "published"),
+    seldom(EXACT, [each for each in EXACT if each[2] in ENDS and each[1:3] not in SHORT]),
 )
 def test_opcode_counts_equal_the_published_ones(
     family: Family,
@@ -223,7 +226,7 @@ def test_opcode_counts_equal_the_published_ones(
     assert code.always[opcode] * WARPS // cf == published
 
 
-@pytest.mark.parametrize("cf", seldom(FACTORS, ENDS))
+@pytest.mark.parametrize("cf", seldom(FACTORS, ENDS[2:]))
 def test_without_vectors_every_pixel_is_a_store(family: Family, compile_variant: CompileVariant, cf: int) -> None:
     code = disassemble(compile_variant(family, "gm_cf", SIZE, {"cf": cf}))
     assert (code.always["STG"], code.branched["STG"]) == (cf, 0)

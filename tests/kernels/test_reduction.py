@@ -10,6 +10,7 @@ import pytest
 
 from cuprof.families import Family, Launch, Point, Program
 from cuprof.plan.program_check import check_program
+from tests.kernels.often import seldom
 
 STUDY = ("interleaved_divergent", "interleaved_compacted", "sequential", "first_add", "last_warp")
 KERNELS = (*STUDY, "unrolled", "multi_add", "warp_shuffle", "vector4", "single_pass")
@@ -157,7 +158,7 @@ def test_few_additions_are_allowed_their_hard_bound(family: Family) -> None:
         assert allowed(family, n) >= U * sum(range(2, n + 1)), n
 
 
-@pytest.mark.parametrize(("n", "chain"), [(2**12, 2**10), (2**18, 2**10), (2**18, 2**4)])
+@pytest.mark.parametrize(("n", "chain"), [(2**12, 2**10), (2**16, 2**10), (2**16, 2**4)])
 def test_the_error_of_float32_sums_follows_the_model(family: Family, n: int, chain: int) -> None:
     """Chains of float32 additions under a tree: the root mean square error is near σ and never above it."""
     rng = np.random.default_rng(11)
@@ -202,7 +203,8 @@ def test_cpu_variants_are_right(family: Family, name: str, dtype: str) -> None:
         assert np.array_equal(inputs["x"], before)
 
 
-@pytest.mark.parametrize(("name", "arch"), list(product(KERNELS, ARCHS)))
+@pytest.mark.parametrize("arch", seldom(ARCHS, ("sm_75", "sm_90")))
+@pytest.mark.parametrize("name", KERNELS)
 def test_kernels_compile_without_spills(family: Family, compile_variant, name: str, arch: str) -> None:
     cubin = compile_variant(family, name, Point(n=2**24, dtype="float32"), {}, arch)
     for kernel, facts in cubin.kernels.items():

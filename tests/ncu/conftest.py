@@ -27,6 +27,12 @@ STUDY = (
     "launch__shared_mem_per_block_dynamic",
     "smsp__sass_average_data_bytes_per_sector_mem_global_op_ld.ratio",
 )
+QUESTIONS = """case "$1" in
+--version) exec cat "$FAKE_NCU/version.txt" ;;
+--query-metrics) exec cat "$FAKE_NCU/query_metrics.txt" ;;
+esac
+"""
+"""What a shell answers: a Python for each question takes ten times as long."""
 
 
 @pytest.fixture
@@ -84,7 +90,8 @@ def fake_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNcu:
     folder.mkdir()
     script = Path(__file__).with_name("fake_ncu.py")
     program = folder / "ncu"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {shlex.quote(str(script))} "$@"\n')
+    python = shlex.join([sys.executable, "-I", "-S", str(script)])  # without what a site adds, it starts at once
+    program.write_text(f'#!/bin/sh\n{QUESTIONS}exec {python} "$@"\n')
     program.chmod(0o755)
     for name in ("version.txt", "query_metrics.txt"):
         (folder / name).write_bytes((RECORDED / name).read_bytes())

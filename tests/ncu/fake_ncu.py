@@ -67,13 +67,7 @@ def next_play() -> dict:
 
 
 def main() -> None:
-    """Answer --version and --query-metrics, or play the next run."""
-    if sys.argv[1:] == ["--version"]:
-        print((FOLDER / "version.txt").read_text())
-        return
-    if sys.argv[1:2] == ["--query-metrics"]:
-        print((FOLDER / "query_metrics.txt").read_text())
-        return
+    """Play the next run; a shell has answered --version and --query-metrics."""
     options, target = parse(sys.argv[1:])
     if not target:
         refuse("No target application specified.")

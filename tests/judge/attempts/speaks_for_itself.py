@@ -19,7 +19,7 @@ def sockets():
 
 
 def pipes():
-    return [socket.socket(fileno=os.dup(each)) for each in sockets()]
+    return [socket.socket(fileno=os.dup(each)) for each in list(sockets())]  # a copy would be found as another one
 
 
 @family.cpu("answers_in_a_thread")
