@@ -311,12 +311,13 @@ class _Trial:
             sweep_id, ends = course.run(contender, alone=alone is not None)
             if contender.file and contender not in left:
                 course.border.retire(contender.extension)
-            legs[contender].read(course.store, sweep_id)
             if ends:
                 self.done.append(self._dismiss(contender, ends, bases[contender.kind].variant))
                 running.remove(contender)
                 kinds = {one.kind for one in running}
                 left = [one for one in left if one is not contender and one.kind in kinds]
+            else:
+                legs[contender].read(course.store, sweep_id)
         course.ahead.end()  # while the times are compared
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs[base].drifts()]

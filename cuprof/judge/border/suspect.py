@@ -339,6 +339,7 @@ def _are_stopped(pids: Sequence[int]) -> bool:
     while not all(map(_is_stopped, pids)):
         if time.monotonic() > until:
             return False
+        os.sched_yield()  # on one core it has to run to be stopped
     return True
 
 
