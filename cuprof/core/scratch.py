@@ -12,6 +12,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from functools import cache
@@ -31,7 +32,7 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
 
     def __init__(self) -> None:
         _remove_dead_ones()
-        super().__init__(prefix=PREFIX, dir=find_worker_folder())
+        super().__init__(prefix=PREFIX, dir=find_worker_folder(), ignore_cleanup_errors=True)
         self.path = Path(self.name)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         with contextlib.suppress(OSError):  # a file system without locks: no process gets one, so none removes it
@@ -39,10 +40,21 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
 
     def cleanup(self) -> None:
         """Remove the folder with everything in it."""
-        super().cleanup()
+        remove(self.path)
+        with contextlib.suppress(RecursionError):
+            super().cleanup()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder as far as this process may, also where Python's functions cannot follow how deep it is."""
+    with contextlib.suppress(OSError, RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        with contextlib.suppress(OSError):
+            subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
 
 
 def find_worker_folder() -> str | None:
@@ -70,7 +82,7 @@ def remove_dead_folders(where: Path) -> None:
                 if found.st_uid == os.getuid() and time.time() - max(found.st_mtime, found.st_ctime) > NEWBORN_S:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     end_marked(path)
-                    shutil.rmtree(path, ignore_errors=True)
+                    remove(path)
             finally:
                 os.close(handle)
 

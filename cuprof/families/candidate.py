@@ -21,6 +21,8 @@ from cuprof.families.validation import check_family
 LANGUAGES = {".cu": "cuda", ".cl": "opencl"}
 """Suffix of a source → the back end that compiles it."""
 PYTHON, SOLUTION = ".py", ".json"
+LONGEST_NAME, STEM = 100, 80
+"""Characters of a variant's name, and of that which a source's file gives it, ahead of what may be put behind."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
         FamilyError: the file cannot be run, adds no variant, or adds one that is not valid or makes rules of its own.
     """
     if extension.like:
-        name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(extension.file).stem).lstrip("_+-") or "candidate"
+        name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(extension.file).stem).lstrip("_+-")[:STEM] or "candidate"
         own = {"description": "", "origin": "", "expected": "right", "tolerance": None}
         added = [replace(family.variant(extension.like), name=name, source=extension.file, **own)]  # type: ignore[arg-type]
     elif extension.file.endswith(SOLUTION):
@@ -76,6 +78,8 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
     chosen: dict[str, Variant] = {}
     for variant in added:
         name = f"{variant.name}_candidate" if variant.name in family.variants else variant.name
+        if len(name) > LONGEST_NAME:
+            raise FamilyError(f"variant {name[:STEM]}… has a name of {len(name)} letters; at most {LONGEST_NAME}")
         if variant.tolerance is not None or variant.expected != "right":
             what = "a tolerance" if variant.tolerance is not None else 'expected="wrong"'
             raise FamilyError(f"variant {name} states {what} of its own; the family's rules hold for it")

@@ -13,7 +13,7 @@ from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
 from cuprof.families import Family
-from cuprof.families.candidate import LANGUAGES, PYTHON, SOLUTION, Extension, copy_family
+from cuprof.families.candidate import LANGUAGES, LONGEST_NAME, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.border.fork_server import ForkServer
@@ -25,12 +25,12 @@ from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 
-MOST_BYTES = 16 << 20
-"""Of a candidate's file. Sources and solutions have a thousandth of it."""
+MOST_BYTES = 1 << 19
+"""Of a candidate's file: its text is part of a message of a megabyte. Usual sources have a hundredth of it."""
 MOST_LABEL, MOST_NUMBER = 2000, 1 << 31
 """Characters of a trial's label, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,99}")
+_NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
 class _LieError(Exception):
@@ -93,16 +93,19 @@ class Entrance:
         Raises:
             UsageError: the family's own functions refuse the request.
         """
-        if file.stat().st_size > MOST_BYTES:
-            return _refused(file, Ruling.UNUSABLE, f"it has {file.stat().st_size} bytes, more than {MOST_BYTES}")
         origin, extension = self.family.origin, Extension(str(file), file.parent)
-        if file.suffix in LANGUAGES:
-            extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
-        elif file.suffix == PYTHON:
-            into = self.workshop / str(number)
-            into.mkdir()
-            folder, extension = copy_family(origin.folder, into, file)
-            origin = Folder(folder)
+        try:
+            if (size := file.stat().st_size) > MOST_BYTES:
+                return _refused(file, Ruling.UNUSABLE, f"it has {size} bytes; at most {MOST_BYTES} are read")
+            if file.suffix in LANGUAGES:
+                extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
+            elif file.suffix == PYTHON:
+                into = self.workshop / str(number)
+                into.mkdir()
+                folder, extension = copy_family(origin.folder, into, file)
+                origin = Folder(folder)
+        except OSError as error:  # it was there a moment ago
+            return _refused(file, Ruling.UNUSABLE, f"it cannot be read: {one_line(str(error))}")
         outline = Outline(origin, extension, self.selection, self.devices)
         deadline = time.monotonic() + self.limit_s + START_LIMIT_S
         try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import select
 import signal
@@ -35,7 +36,7 @@ MOST_FILES, SOCKET_BYTES = 4096, 1 << 18
 """Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
-PAGE_BYTES = resource.getpagesize()
+SIZES = re.compile(rb"^Vm(?:RSS|PTE):\s+(\d+) kB", re.MULTILINE)
 
 
 def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
@@ -68,8 +69,7 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     os.close(outside)
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
-    if sandbox.namespaces:
-        drop_capabilities()
+    drop_capabilities()
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
     with _or_end("the filter of system calls"):
@@ -77,7 +77,7 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
             os.chdir(sandbox.home)
             own = "/proc/self"  # where the driver names its threads
             write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
-        refuse_calls(devices=sandbox.devices)
+        refuse_calls(devices=sandbox.devices, alone=not sandbox.namespaces)
     for name in CACHES.keys() & os.environ.keys():  # modules that are imported already do not make these any more
         with contextlib.suppress(OSError):
             os.makedirs(os.environ[name], exist_ok=True)  # noqa: PTH103
@@ -187,8 +187,9 @@ def _socket_bytes(pid: int) -> int:
 
 
 def _resident_bytes(pid: int) -> int:
+    """Return a process's pages, and the tables of its pages, which may be a thousand times as large."""
     try:
-        with open(f"/proc/{pid}/statm") as file:  # noqa: PTH123
-            return int(file.read().split()[1]) * PAGE_BYTES
-    except (OSError, ValueError, IndexError):
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            return sum(int(size) << 10 for size in SIZES.findall(file.read()))
+    except OSError:
         return 0

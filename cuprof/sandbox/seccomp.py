@@ -24,6 +24,17 @@ REFUSED = (
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
 """System calls that neither NumPy nor a GPU's driver makes."""
+METADATA = (
+    "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
+    "futimesat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
+    "removexattrat",
+)  # fmt: skip
+"""System calls that change modes, owners and dates, which Landlock lets pass. They seem to succeed: compilers give what
+they write a mode."""
+FLAGS = (0x40086602, 0x40046602, 0x401C5820)
+"""Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
+SHARED_NAMELESS = 0x21
+"""Flags of `mmap`: MAP_SHARED | MAP_ANONYMOUS, memory that stays when no process has it in its size any more."""
 CLONE_NEWUSER, AF_UNIX, SOCKET_TYPES, WORD = 0x10000000, 1, 0xF, 0xFFFFFFFF
 PACKAGES = ("seccomp", "pyseccomp")
 
@@ -38,13 +49,14 @@ def find_bindings() -> ModuleType | None:
     return None
 
 
-def refuse_calls(*, devices: bool = False) -> None:
+def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     """Have the kernel refuse some system calls (EPERM) from now on; do nothing without bindings.
 
     First give up privileges that running a program could gain (no_new_privs).
 
     Args:
         devices: a GPU's driver is used.
+        alone: no namespaces keep files from being changed.
 
     Raises:
         OSError: the kernel refuses the filter.
@@ -53,15 +65,20 @@ def refuse_calls(*, devices: bool = False) -> None:
     if bindings is None:
         return
     rules = bindings.SyscallFilter(bindings.ALLOW)
-    for name in REFUSED:
+    for name, number in (*((each, errno.EPERM) for each in REFUSED), *((each, 0) for each in METADATA if alone)):
         try:
-            rules.add_rule(bindings.ERRNO(errno.EPERM), name)
+            rules.add_rule(bindings.ERRNO(number), name)
         except (OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
             continue
     # Flags of `clone3` lie in memory, where a filter cannot look; the C library falls back on `clone`.
     rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
     new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", new_user)
+    if not devices:
+        shared = bindings.Arg(3, bindings.MASKED_EQ, SHARED_NAMELESS, SHARED_NAMELESS)
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
+    for request in FLAGS if alone else ():
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
     # Who opens a file that somebody has a lease on waits for 45 s.
     lease = bindings.Arg(1, bindings.MASKED_EQ, WORD, fcntl.F_SETLEASE)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "fcntl", lease)

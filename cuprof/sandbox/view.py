@@ -10,10 +10,12 @@ from pathlib import Path
 from cuprof.sandbox import kernel
 from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_paths
 
-PLAIN_DEVICES = ("null", "zero", "full", "random", "urandom")
+PLAIN_DEVICES = ("null", "full", "random", "urandom")
+"""Not "zero": what is mapped from it is memory that no process's size shows."""
 GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
-LEAST_BYTES = 1 << 28
-"""Allow files in /tmp at least this much memory; it is their limit if none is set."""
+LEAST_BYTES, MOST_INODES = 1 << 28, 1 << 16
+"""Allow files in /tmp at least this much memory; it is their limit if none is set. So many may be there: the kernel
+takes 1.5 KB for one, which is no part of its size."""
 DEVICES_AT = "/tmp/.dev"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What turns the kernel's settings, for root."""
@@ -65,7 +67,7 @@ def show_own_processes() -> None:
 
 
 def _hide(sandbox: Sandbox) -> None:
-    limit = f"size={max(sandbox.memory_bytes, LEAST_BYTES)}"
+    limit = f"size={max(sandbox.memory_bytes, LEAST_BYTES)},nr_inodes={MOST_INODES}"
     kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"{limit},mode=1777")
     Path(DEVICES_AT).mkdir()
     kernel.mount("tmpfs", DEVICES_AT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NOEXEC, "size=64k,mode=755")

@@ -96,3 +96,26 @@ def test_cleaning_up_twice_is_harmless() -> None:
     folder.cleanup()
     folder.cleanup()
     assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("by_owner", [True, False])
+def test_folders_deeper_than_functions_may_call_each_other_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_owner: bool
+) -> None:
+    monkeypatch.setattr(scratch, "NEWBORN_S", 0.0)
+    folder = ScratchFolder() if by_owner else None
+    place = folder.path if folder else tmp_path / f"{PREFIX}dead"
+    place.mkdir(exist_ok=True)
+    here = os.getcwd()  # noqa: PTH109
+    try:
+        os.chdir(place)
+        for _ in range(2 * sys.getrecursionlimit()):
+            os.mkdir("d")  # noqa: PTH102 - the path is longer than paths may be
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    if folder:
+        folder.cleanup()
+    else:
+        remove_dead_folders(tmp_path)
+    assert not place.exists()

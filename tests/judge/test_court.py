@@ -16,6 +16,7 @@ from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
+from cuprof.judge import contenders
 from cuprof.judge.court import Request, judge
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
@@ -236,6 +237,25 @@ def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
         court.judge(court.write("notes.txt", ""))
     with pytest.raises(UsageError, match="it has no cuda variant"):
         court.judge(court.write("kernel.cu", ""))
+
+
+def test_a_name_that_is_too_long_is_no_lie(court: Any) -> None:
+    (each,) = court.judge(court.write("long.py", HONEST.replace('"honest"', '"v" * 101'))).candidates
+    assert (each.ruling, "has a name of 101 letters; at most 100" in each.message) == (Ruling.UNUSABLE, True), each
+
+
+def test_a_file_that_is_gone_again_costs_itself_alone(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = contenders.copy_family
+
+    def copy_what_is_there(folder: Path, into: Path, file: Path) -> Any:
+        if file.name == "gone.py":
+            file.unlink()
+        return copy(folder, into, file)
+
+    monkeypatch.setattr(contenders, "copy_family", copy_what_is_there)
+    gone, honest = court.judge(*(court.write(name, HONEST) for name in ("gone.py", "honest.py"))).candidates
+    assert (gone.ruling, "cannot be read" in gone.message) == (Ruling.UNUSABLE, True), gone
+    assert honest.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), honest
 
 
 def test_a_family_is_reached_and_stays_what_it_is(judged: Report) -> None:

@@ -42,7 +42,6 @@ def heap(problem, tune, inputs, outputs):
     return lambda: np.copyto(outputs["y"], np.sort(inputs["x"], kind="heapsort"))
 """
 REMEMBERING = """
-import mmap
 import os
 import signal
 import time
@@ -52,7 +51,7 @@ sets, kept, state = [], {}, {"until": 0}
 
 
 def learn():
-    room = np.frombuffer(mmap.mmap(-1, len(sets) * sets[0].nbytes), "float32").reshape(len(sets), -1)
+    room = np.memmap("room", "float32", "w+", shape=(len(sets), len(sets[0])))
     ours, theirs = os.pipe()
     if os.fork() == 0:
         for row, x in zip(room, sets):

@@ -148,7 +148,7 @@ def locks_memory(problem, tune, inputs, outputs):
     """Take memory that cannot be paged out, in many processes."""
     for _ in range(8):
         if os.fork() == 0:
-            held = mmap.mmap(-1, 1 << 29)
+            held = mmap.mmap(-1, 1 << 29, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
             for place in range(0, 1 << 29, 4096):
                 held[place] = 1
             time.sleep(600)
@@ -246,3 +246,23 @@ def write_signal_of_memory(problem, tune, inputs, outputs):
     LIBC.mprotect(address(outputs["y"]), ctypes.c_size_t(4096), 0)
     signal.signal(signal.SIGSEGV, lambda *_: right(inputs, outputs))
     return lambda: right(inputs, outputs)
+
+
+@family.cpu("shares_nameless_memory")
+def shares_nameless_memory(problem, tune, inputs, outputs):
+    """Fill shared memory, and give its pages back, so that no size shows it."""
+    held = mmap.mmap(-1, 3 << 30)
+    for place in range(0, len(held), 1 << 26):
+        held[place : place + (1 << 26)] = bytes(1 << 26)
+        held.madvise(mmap.MADV_DONTNEED, place, 1 << 26)
+    return lambda: held and right(inputs, outputs)
+
+
+@family.cpu("tables_of_pages")
+def tables_of_pages(problem, tune, inputs, outputs):
+    """Read one byte in every two megabytes: each takes a table of 4 KB, and no page."""
+    held = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, mmap.PROT_READ)
+    held.madvise(15)
+    while True:
+        for place in range(0, len(held), 1 << 21):
+            held[place]
