@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import runpy
-import select
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from subprocess import DEVNULL
 
 import numpy as np
 import pytest
 
-from cuprof.cli.init import make_project
 from cuprof.core.project import Project
 from tests.conftest import Result
 from tests.docs.claims import ROOT
@@ -100,85 +97,44 @@ def test_an_example_runs_and_all_of_it_is_right(
     assert set(states.values()) == {"ok"}, done.err
 
 
-def test_the_script_shows_its_comparison(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_script_shows_its_comparison(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(BLOCKS["script.py"].replace("1_000_000", "1_000"), encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    runpy.run_path(str(path), run_name="__main__")
-    shown = capsys.readouterr()
-    assert "sqrt (base)" in shown.out
-    assert f"results are stored in {tmp_path}" in shown.err
+    done = subprocess.run([sys.executable, path], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "sqrt (base)" in done.stdout
+    assert f"results are stored in {tmp_path}" in done.stderr
     assert len(list(tmp_path.glob("pages/*.html"))) == 1
 
 
-COMMAND = """#!/bin/sh
-printf '%s\\0' "$PWD" "$@" >asked
-read code <ended
-cat out
-cat err >&2
-exit $code
-"""
-"""A `cuprof` that lets the test's process run the command."""
-
-
-class Shell:
-    """Run programs that call `cuprof`, whose commands run in this process."""
-
-    def __init__(self, folder: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._folder, self._cli, self._patch = folder, cli, monkeypatch
-        for name in ("asked", "ended"):
-            os.mkfifo(folder / name)
-        text = re.sub(r"\b(asked|ended|out|err)$", rf"'{folder}/\1'", COMMAND, flags=re.MULTILINE)
-        (folder / "cuprof").write_text(text)
-        (folder / "cuprof").chmod(0o755)
-        self._environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "GIT_CONFIG_GLOBAL": os.devnull}
-
-    def run(self, *words: str, folder: Path) -> int:
-        """Return a program's exit code."""
-        asked = os.open(self._folder / "asked", os.O_RDWR)
-        try:
-            with subprocess.Popen(words, cwd=folder, env=self._environment, stdout=DEVNULL, stderr=DEVNULL) as process:
-                while process.poll() is None:
-                    if select.select([asked], [], [], 0.02)[0]:
-                        self._answer(*os.read(asked, 4096).decode().split("\0")[:-1])
-        finally:
-            os.close(asked)
-        return process.returncode
-
-    def _answer(self, folder: str, *words: str) -> None:
-        self._patch.chdir(folder)
-        done = self._cli(*words)
-        (self._folder / "out").write_text(done.out)
-        (self._folder / "err").write_text(done.err)
-        (self._folder / "ended").write_text(f"{done.exit_code}\n")
-
-
-def test_the_script_for_ci_passes_no_change_and_fails_a_wrong_one(
-    tmp_path: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_script_for_ci_passes_no_change_and_fails_a_wrong_one(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "tutorials" / "check-in-ci.md").read_text(encoding="utf-8")
     script = re.search(r"```bash\n(.*?)```", text, re.DOTALL)[1]  # type: ignore[index]
-    mine = tmp_path / "mine"
-    make_project(mine)
-    (mine / "check_speed.sh").write_text(script.replace("experiment=reduction", "experiment=scale"))
-    (tmp_path / "shell").mkdir()
-    shell = Shell(tmp_path / "shell", cli, monkeypatch)
+    (tmp_path / "cuprof").write_text(f'#!/bin/sh\nexec {sys.executable} -m cuprof "$@"\n')
+    (tmp_path / "cuprof").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    settings = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "GIT_CONFIG_GLOBAL": os.devnull}
+
+    def run(*words: str, **more: object) -> int:
+        folder = tmp_path / "mine" if words[1:2] != ("init",) else tmp_path
+        return subprocess.run(words, cwd=folder, env=settings, capture_output=True, timeout=200, **more).returncode  # type: ignore[call-overload, no-any-return]
+
+    assert run("cuprof", "init", "mine") == 0
+    (tmp_path / "mine" / "check_speed.sh").write_text(script.replace("experiment=reduction", "experiment=scale"))
     for words in (
         ("init", "-q", "-b", "main"),
         ("add", "-A"),
         ("remote", "add", "origin", "."),
         ("commit", "-qm", "a"),
-        ("fetch", "-q", "origin"),
     ):
-        assert shell.run("git", "-c", "user.name=a", "-c", "user.email=a@b", *words, folder=mine) == 0
-    assert shell.run("bash", "check_speed.sh", folder=mine) == 0
-    family = mine / "kernels" / "scale" / "family.py"
+        assert run("git", "-c", "user.name=a", "-c", "user.email=a@b", *words) == 0
+    assert run("git", "fetch", "-q", "origin") == 0
+    assert run("bash", "check_speed.sh") == 0
+    family = tmp_path / "mine" / "kernels" / "scale" / "family.py"
     family.write_text(
         family.read_text().replace("lambda: np.multiply(x, np.float32(2)", "lambda: np.multiply(x, np.float32(3)")
     )
-    assert shell.run("bash", "check_speed.sh", folder=mine) == 1
-    assert "2 broken" in (mine / "comparison.md").read_text()
-    worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=mine, text=True)
+    assert run("bash", "check_speed.sh") == 1
+    assert "2 broken" in (tmp_path / "mine" / "comparison.md").read_text()
+    worktrees = subprocess.check_output(["git", "worktree", "list"], cwd=tmp_path / "mine", text=True)
     assert len(worktrees.splitlines()) == 1
