@@ -11,8 +11,9 @@ from cuprof.sandbox import kernel
 from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_paths
 
 PLAIN_DEVICES = ("null", "full", "random", "urandom")
-"""Not "zero": what is mapped from it is memory that no process's size shows."""
-GPU_DEVICES = ("nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
+GPU_DEVICES = ("zero", "nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
+"""With "zero", which a driver may map. What is mapped from it and shared is memory that no process's size shows, so
+others do without."""
 LEAST_BYTES, MOST_INODES = 1 << 28, 1 << 16
 """Allow files in /tmp at least this much memory; it is their limit if none is set. So many may be there: the kernel
 takes 1.5 KB for one, which is no part of its size."""
