@@ -18,6 +18,7 @@ from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import probe, seccomp
 from cuprof.sandbox.settings import Sandbox, inner_environment
+from cuprof.sandbox.view import MOST_INODES
 
 ROOT = Path(__file__).parents[2]
 HEAD = """
@@ -125,11 +126,30 @@ def test_what_it_prints_does_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path)
 def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
     done = run("print(open('/proc/self/status').read())", sandbox)
     assert "NoNewPrivs:\t1" in done.stdout
+    for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb") if sandbox.namespaces else ("Prm", "Eff"):
+        assert f"Cap{kind}:\t{0:016x}" in done.stdout
     if sandbox.namespaces:
-        for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
-            assert f"Cap{kind}:\t{0:016x}" in done.stdout
         code = "import ctypes; print(ctypes.CDLL(None).mount(None, b'/', None, 0x20 | 0x1000, None))"  # rw again
         assert run(code, sandbox).stdout == "-1\n"
+
+
+def test_what_no_size_shows_is_bounded_or_not_there(full: Sandbox) -> None:
+    code = 'print(os.statvfs("/tmp").f_files, os.path.exists("/dev/zero"), os.path.exists("/dev/null"))'
+    done = run(code, replace(full, devices=False))
+    assert done.stdout.split() == [str(MOST_INODES), "False", "True"], done.stderr
+
+
+def test_tables_of_pages_count_as_memory(sandbox: Sandbox) -> None:
+    code = """
+import mmap
+held = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, mmap.PROT_READ)
+held.madvise(15)
+for place in range(0, len(held), 1 << 21):
+    held[place]
+time.sleep(60)
+"""
+    done = run(code, sandbox)
+    assert "over the limit of 0.54 GB" in done.stderr, done
 
 
 def test_caches_are_there_for_modules_that_were_imported_before(sandbox: Sandbox, tmp_path: Path) -> None:
