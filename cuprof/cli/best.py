@@ -99,12 +99,11 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
     family = name_family(arguments.family)
     with reading(arguments.store) as connection:
         runs = list_earlier(connection, family, Measure(arguments.measure))
-        if runs:
-            return make_portfolio(family, runs, arguments.within, arguments.device)
-        known = {each.family for each in list_tried_sweeps(connection)}
-    if family not in (known := known | {*list_families(find_project().folders("kernels"))}):
-        raise UnknownNameError("family", family, known)
-    return make_portfolio(family, runs, arguments.within, arguments.device)
+        if not runs:
+            tried = {each.family for each in list_tried_sweeps(connection)}
+            if family not in (known := tried | {*list_families(find_project().folders("kernels"))}):
+                raise UnknownNameError("family", family, known)
+        return make_portfolio(family, runs, arguments.within, arguments.device)
 
 
 def _names(portfolio: Portfolio) -> list[str]:

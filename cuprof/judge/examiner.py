@@ -18,7 +18,7 @@ CHECK_ONE_IN = 4
 """Check a result and the memory around it after every Nth request, at random; check all after the last."""
 MOST_REFERENCES = 8
 LEAST_NEW, NEW_S = 2, 1.0
-"""Check so many results on contents that were met for the first time, and more for as long as this."""
+"""The least number of results to check on contents met for the first time, and how long to go on checking others."""
 MOST_ODD = 2
 """Of results that are not what they were on the same contents before, compare this many with the reference."""
 

@@ -75,7 +75,7 @@ class Border:
             self.waiting.popitem()[1].close()
 
     def retire(self, extension: Extension | None) -> None:
-        """End the processes of a file that has no further turn: nobody would see that they go on by themselves."""
+        """End the processes of a file that has no further turn: nobody would notice if they went on by themselves."""
         for key in [key for key in self.waiting if key[1] == extension]:
             self.waiting.pop(key).close()
 
@@ -234,7 +234,7 @@ class Referee:
         self.is_ready = True
 
     def _prepare_sets(self, count: int) -> None:
-        """Let the process prepare on so many sets, and make a graph of executions on them."""
+        """Let the process prepare this many sets, and capture executions on them as a graph."""
         limits = self.runner.limits
         self.sets.memory.rows[1:count] = self.sets.memory.rows[:1]  # constants are there to prepare from
         self._ask(Ask.PREPARE, count)

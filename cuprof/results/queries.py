@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from cuprof.core.errors import StoreError, UnknownNameError, UsageError
 from cuprof.core.project import bundled, find_project
 from cuprof.store.schema import list_views
-from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, find_current
+from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, find_current, was_stopped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,7 +237,7 @@ def _translated(connection: Any, url: str, give_up: float) -> Iterator[None]:
         yield
     except (connection.Error, UnicodeDecodeError) as error:
         # Python's own complaints, as of text that is not UTF-8, have no such code.
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT and time.monotonic() <= give_up:
+        if was_stopped(error) and time.monotonic() <= give_up:
             raise KeyboardInterrupt from None
         raise _explain(error, url) from error
 

@@ -12,11 +12,10 @@ from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_path
 
 PLAIN_DEVICES = ("null", "full", "random", "urandom")
 GPU_DEVICES = ("zero", "nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
-"""With "zero", which a driver may map. What is mapped from it and shared is memory that no process's size shows, so
-others do without."""
+"""A driver may map "zero". Other processes do not get it: a shared mapping of it is memory that no size shows."""
 LEAST_BYTES, MOST_INODES = 1 << 28, 1 << 16
-"""Allow files in /tmp at least this much memory; it is their limit if none is set. So many may be there: the kernel
-takes 1.5 KB for one, which is no part of its size."""
+"""Allow files in /tmp at least this much memory; it is their limit if none is set. Their number is limited, too:
+the kernel takes 1.5 KB for each, which is no part of its size."""
 DEVICES_AT = "/tmp/.dev"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What turns the kernel's settings, for root."""

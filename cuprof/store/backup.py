@@ -12,7 +12,7 @@ from pathlib import Path
 from cuprof.core.errors import StoreError, UsageError
 from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
 from cuprof.store.migrate import check_revision
-from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS
+from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, was_stopped
 
 COUNTED = ("sweep", "run")
 TARGETS_ERRORS = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
@@ -101,7 +101,7 @@ def check_pages(database: sqlite3.Connection, place: str) -> None:
     try:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+        if was_stopped(error):
             raise KeyboardInterrupt from None
         raise
     if found != "ok":

@@ -21,7 +21,7 @@ from cuprof.core.errors import StoreError, UnreachableStoreError, needing
 from cuprof.core.interrupts import is_requested, stop_if_requested
 from cuprof.core.project import find_existing
 from cuprof.core.text import HIDDEN, hide_passwords
-from cuprof.store.sqlite_file import BUSY_SECONDS, OPTIONS, connect_file
+from cuprof.store.sqlite_file import BUSY_SECONDS, OPTIONS, connect_file, was_stopped
 from cuprof.store.types import to_json
 
 PIECE_SECONDS = 0.2
@@ -188,7 +188,7 @@ def explained(url: URL) -> Iterator[None]:
     try:
         yield
     except exc.SQLAlchemyError as error:
-        if is_requested() and getattr(getattr(error, "orig", None), "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+        if is_requested() and was_stopped(getattr(error, "orig", None)):
             raise KeyboardInterrupt from None
         raise (UnreachableStoreError if is_unreachable(error) else StoreError)(explain(url, error)) from error
     except (sqlite3.Error, UnicodeDecodeError) as error:  # UnicodeDecodeError: a name in the schema is not UTF-8

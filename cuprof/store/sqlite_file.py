@@ -21,6 +21,11 @@ STEPS_BETWEEN_LOOKS = 10_000
 """Instructions of SQLite's virtual machine, under a millisecond of them, between looks at clock and signals."""
 
 
+def was_stopped(error: BaseException | None) -> bool:
+    """Return whether SQLite ended a statement because a progress handler wanted it to, or raised."""
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT
+
+
 def find_current(url: str) -> sqlite3.Connection | None:
     """Return a connection that only reads, or None where `Store.open` has to decide: it upgrades files and explains.
 

@@ -25,7 +25,7 @@ from cuprof.store.connection import (
     parse_url,
     reading,
     show,
-)  # fmt: skip
+)
 from cuprof.store.schema import REVISION
 from cuprof.store.tables import METADATA
 
