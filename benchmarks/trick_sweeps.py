@@ -42,6 +42,7 @@ QUERY = """
 SELECT v.name AS variant, r.state, r.message,
        (SELECT g.median_ns FROM timing AS g WHERE g.run_id = r.id AND g.measure = 'cold') AS median_ns
 FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
+ORDER BY r.state <> 'ok', median_ns DESC
 """
 
 
@@ -195,17 +196,17 @@ def list_unsound(
 
 
 def read_shown(file: Path) -> dict[str, Shown]:
-    """Return what a database holds of each variant; nothing where there is none."""
+    """Return what a database holds of each variant; nothing where there is none.
+
+    Of a variant's turns a failed one is shown, or else the fastest: what disturbs a turn only adds to its time, and a
+    baseline that was disturbed is not the truth. The verdict itself takes all turns; it is undecided then.
+    """
     from cuprof.results.queries import query
 
     if not file.is_file():
         return {}
-    rows = query(f"sqlite:///{file}", QUERY).to_dict("records")
-    return {
-        str(row["variant"]): Shown(
-            str(row["state"]),
-            float(row["median_ns"]) if row["state"] == OK and row["median_ns"] is not None else None,
-            str(row["message"] or ""),
-        )
-        for row in rows
-    }
+    shown: dict[str, Shown] = {}
+    for row in query(f"sqlite:///{file}", QUERY).to_dict("records"):
+        median_ns = float(row["median_ns"]) if row["state"] == OK and row["median_ns"] is not None else None
+        shown[str(row["variant"])] = Shown(str(row["state"]), median_ns, str(row["message"] or ""))
+    return shown
