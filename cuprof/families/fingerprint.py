@@ -11,6 +11,8 @@ text, data and arrays by their value, and installed packages by name: a trial's 
 A module that a function imports when it runs may not be loaded yet, so its file is read instead: the statements that
 bind the imported names, and their dependencies.
 
+A function that `exec` made, or whose module was loaded by its path alone, enters by what Python compiled of it.
+
 All Python files of the family enter if the uses cannot be known. The function may use an object without a readable
 value (a compiled kernel, a lock), `globals()`, or an import by a computed name. Or a file is read, and importing the
 family does more than bind names.
@@ -36,14 +38,14 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path, PurePath
-from types import FunctionType, MappingProxyType, MethodType, ModuleType
+from types import CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
 from cuprof.core.errors import FamilyError
 from cuprof.families import syntax
 from cuprof.families.model import Family, Variant
 from cuprof.families.sources import TRITON, expand_includes, read_variant_source
-from cuprof.families.syntax import Import, SourceFile, is_cell, parse_file, python_files
+from cuprof.families.syntax import Import, SourceFile, is_cell, nested_codes, parse_file, python_files
 
 CONTRACT = ("signature", "generate", "reference", "tolerance")
 """The functions that make the inputs and say which results are right."""
@@ -215,7 +217,17 @@ class _Closure:
     def own_function(self, value: Any) -> FunctionType | None:
         """Return the function of the family's in a value, or None."""
         function = unwrap(value)
-        return function if function is not None and self.owns(function.__code__.co_filename) else None
+        return function if function is not None and (self.has_text(function) or self.is_made(function)) else None
+
+    def has_text(self, function: FunctionType) -> bool:
+        """Return whether a function stands in a file of the family's."""
+        return self.owns(function.__code__.co_filename)
+
+    def is_made(self, function: FunctionType) -> bool:
+        """Return whether no installed module has a function, so that nothing but its code says what it does."""
+        module = sys.modules.get(str(function.__globals__.get("__name__")))
+        is_installed = module is not None and vars(module) is function.__globals__ and module.__name__ != "__main__"
+        return not is_installed or self.owns(getattr(module, "__file__", None))
 
     def describe_parts(self, name: str, value: Any) -> str:
         """Return the text of what holds other values."""
@@ -251,15 +263,28 @@ class _Closure:
 
     def add_function(self, function: FunctionType) -> str:
         """Add a function's text and all its dependencies; return the name for it."""
-        source = parse_file(Path(function.__code__.co_filename))
         label = self.make_label(function, function.__code__.co_name)
         attached = {f"{label}.{name}": value for name, value in vars(function).items() if not name.startswith("__")}
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         bound = {**closure_of(function), **defaults, **attached}
+        if not self.has_text(function):
+            self.add_code(function, bound)
+            return label
+        source = parse_file(Path(function.__code__.co_filename))
         for node in source.definition(function.__code__):
             self.add_definition(source, node, function.__globals__, bound)
         return label
+
+    def add_code(self, function: FunctionType, bound: Mapping[str, Any]) -> None:
+        """Add the code of a function that stands in no file, with the values of the names in it."""
+        self.whole = True  # what it looks up when it runs shows in no text
+        place = len(self.texts)
+        self.texts.append(code_text(function.__code__))
+        names = {name for code in nested_codes(function.__code__) for name in code.co_names}
+        values = {**{name: value for name, value in function.__globals__.items() if name in names}, **bound}
+        lines = [line for name, value in sorted(values.items()) for line in self.bind(name, value, {()})]
+        self.texts[place] += "".join(f"\n# {line}" for line in lines)
 
     def add_class(self, kind: type) -> str:
         """Add the text of a class and the members that its text does not show; return the name for it."""
@@ -392,8 +417,18 @@ class _Closure:
         if file is not None and file not in self._owned:
             real = Path(file).resolve()
             is_below = Path(file).is_relative_to(self.folder) or real.is_relative_to(self.folder)  # links may lead out
-            self._owned[file] = is_cell(file) or (is_below if self.alone is None else real in self.alone)
+            is_beside = real.parent == self.folder and real.suffix == ".py"  # a script may load it by a computed name
+            is_own = is_below if self.alone is None else is_beside or real in self.alone
+            self._owned[file] = is_cell(file) or is_own
         return file is not None and self._owned[file]
+
+
+def code_text(code: CodeType) -> str:
+    """Return a text for what Python compiled, without the names of files and the numbers of lines."""
+    inner = [code_text(one) if isinstance(one, CodeType) else plain_text(one) for one in code.co_consts]
+    shape = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+    return f"{code.co_name}: {shape} {names} {code.co_code.hex()} {code.co_exceptiontable.hex()} {inner}"
 
 
 def full_name(value: Any) -> str:

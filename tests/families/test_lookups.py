@@ -1,9 +1,13 @@
 """Where code that counts looks names up dynamically, all Python files of the family count."""
 
+import importlib
+import runpy
+import sys
+
 import pytest
 from family_texts import VARIANT, changes, texts
 
-from cuprof.families.fingerprint import source_text
+from cuprof.families.fingerprint import function_text, source_text
 from cuprof.families.origin import load_family
 
 HELPER = {"helper": "def gf(x):\n    return 2 * x\n"}
@@ -151,3 +155,35 @@ def test_files_of_a_linked_folder_count(tmp_path):
         loaded = load_family(folder)
         found.append(source_text(loaded, loaded.variant("a")))
     assert found[0] != found[1]
+
+
+MADE = {
+    "by exec": "space = {'scale': scale}\nexec((HERE / 'kern.py').read_text(), space)\nb = space['b']\n",
+    "by exec in the script": "exec((HERE / 'kern.py').read_text())\n",
+    "by run_path": "import runpy\nb = runpy.run_path(str(HERE / 'kern.py'))['b']\n",
+    "by a module's path": (
+        "from importlib.util import module_from_spec, spec_from_file_location\n"
+        "spec = spec_from_file_location('elsewhere', HERE / 'kern.py')\nkern = module_from_spec(spec)\n"
+        "spec.loader.exec_module(kern)\ndef b(x):\n    return kern.b(x)\n"
+    ),
+    "by a computed name": "from importlib import import_module as load\nb = load('ke' + 'rn').b\n",
+}
+
+
+@pytest.mark.parametrize("made", MADE.values(), ids=MADE)
+def test_a_function_that_no_import_names_counts_with_all_that_it_uses(tmp_path, monkeypatch, made):
+    script, other = tmp_path / "script.py", tmp_path / "kern.py"
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    texts = []
+    for times, factor in ((2, 3), (2, 3), (5, 3), (2, 7)):
+        head = f"from pathlib import Path\nHERE = Path({str(tmp_path)!r})\ndef scale(x):\n    return {factor} * x\n"
+        script.write_text(head + made)
+        other.write_text(f"TIMES = {times}\ndef helper(x):\n    return [x * TIMES for _ in 'ab']\n")
+        with other.open("a") as more:
+            more.write(f"def b(x):\n    return (lambda y: helper(y) + [{factor}])(x)\n")
+        monkeypatch.delitem(sys.modules, "kern", raising=False)
+        importlib.invalidate_caches()
+        texts.append(function_text(runpy.run_path(str(script))["b"], script))
+    assert texts[0] == texts[1]
+    assert len(set(texts)) == 3
