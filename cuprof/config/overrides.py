@@ -103,7 +103,7 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
         raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 
