@@ -38,6 +38,8 @@ SIZES = {
 }
 """Columns that may be zero."""
 COORDINATES = {("problem", "coordinates"), ("trial", "tunables")}
+SETTINGS = {("sweep", "configuration"): ("measure", "search")}
+"""The groups of settings whose parts commands read."""
 
 
 def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
@@ -52,6 +54,8 @@ def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
             continue
         if place in COORDINATES and not all(isinstance(each, int | float | str) for each in value.values()):
             return f"{name} has a value that is neither a number nor a text"
+        if place in SETTINGS and not all(isinstance(value.get(group) or {}, Mapping) for group in SETTINGS[place]):
+            return f"{name} has a value in the place of a group"
         if place in DURATIONS and not _is_duration(value):
             return f"{name} is not a possible duration"
         if place in SIZES and not 0 <= value < math.inf:

@@ -342,6 +342,10 @@ NONSENSE = {
         "UPDATE timing SET details = json_set(details, '$.batch', 'x')",
         "timing: details has a text where a number belongs",
     ),
+    "settings that are a number": (
+        "UPDATE sweep SET configuration = '{\"search\": 5}'",
+        "sweep: configuration has a value in the place of a group",
+    ),
     "a tunable that is a list": (
         "UPDATE trial SET tunables = '{\"block\": [64]}'",
         "trial: tunables has a value that is neither a number nor a text",
