@@ -22,7 +22,7 @@ from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
+from yaml import YAMLError, safe_load
 
 from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
@@ -143,17 +143,25 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
         raise ConfigError(f"a configuration file is not valid YAML: {' '.join(str(error).split())}") from None
     except (HydraException, OmegaConfBaseException) as error:
         raise _explain_hydra(error) from None
-    except UnicodeDecodeError as error:
-        files = (path for folder in folders for path in sorted(folder.rglob("*.yaml")))
-        path = next((path for path in files if error.object in path.read_bytes()), "a configuration file")
-        raise ConfigError(f"{path} is not UTF-8 text: {error.reason}") from None
     except OSError as error:
         if not error.filename:
             raise
         raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise ConfigError(f"the settings do not compose: {said}") from None
+        file = _find_faulty(folders, type(error))
+        raise ConfigError(f"{f'{file} cannot be read' if file else 'the settings do not compose'}: {said}") from None
+
+
+def _find_faulty(folders: Sequence[Path], kind: type[Exception]) -> Path | None:
+    """Return the first file of configuration that raises such an error: it is no UTF-8, has a date without a month."""
+    for path in (path for folder in folders for path in sorted(folder.rglob("*.yaml")) if path.is_file()):
+        try:
+            safe_load(path.read_text(encoding="utf-8"))
+        except (YAMLError, ValueError, RecursionError) as error:
+            if type(error) is kind:
+                return path
+    return None
 
 
 def _explain_hydra(error: Exception) -> CuprofError:

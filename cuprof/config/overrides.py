@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,10 @@ _SETTING = re.compile(r"(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?"
 
 SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
 """Endings of files that a user may try to sweep by themselves."""
-MOST_VALUES = 100_000
-"""Values of one axis; more is a slip, and would fill the memory before any message."""
+MOST_VALUES = 10_000
+"""Values of one axis; more is a slip, and Hydra takes seconds to compose these."""
+MOST_JOBS = 1_000
+"""Jobs of one command, which are all composed before the first one runs, in tens of milliseconds each."""
 
 
 def choose_experiments(settings: Sequence[str], folders: Sequence[Path], main: str = "config") -> list[str]:
@@ -100,7 +103,7 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
         raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
-    except (yaml.YAMLError, UnicodeDecodeError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 
@@ -137,8 +140,12 @@ def split_jobs(overrides: Sequence[str], loader: Any) -> list[list[str]]:
     read = OverridesParser.create(config_loader=loader).parse_overrides(list(overrides))
     own = [str(each.input_line) for each in read if each.is_hydra_override()]
     others = [each for each in read if not each.is_hydra_override()]
-    if not any(each.is_sweep_override() for each in others):
+    lists = [each for each in others if each.is_sweep_override()]
+    if not lists:
         return [[*overrides]]
+    lengths = [len(_list_values(str(each.input_line), _iter_values(each), MOST_JOBS)) for each in lists]
+    if (count := prod(lengths)) > MOST_JOBS:
+        raise ConfigError(f"the lists make {count:,} jobs, and a command has {MOST_JOBS:,} at most; shorten one")
     return [[*own, *job] for job in BasicSweeper.split_arguments(others, max_batch_size=None)[0]]
 
 
@@ -180,15 +187,29 @@ def _read_axis(text: str, key: str, value: str) -> list[Any]:
     raw: Any = override._value
     if isinstance(raw, Glob):
         return [*raw.include, *(f"!{pattern}" for pattern in raw.exclude)]
-    given = _flatten(override.sweep_iterator() if override.is_sweep_override() else [raw])
-    values = [each.text if isinstance(each, QuotedString) else each for each in islice(given, MOST_VALUES + 1)]
+    given = _flatten(_iter_values(override))
+    values = [each.text if isinstance(each, QuotedString) else each for each in _list_values(text, given, MOST_VALUES)]
     if not values:
         raise ConfigError(f"{text!r} expands to no values; give at least one")
-    if len(values) > MOST_VALUES:
-        raise ConfigError(f"{text!r} expands to more than {MOST_VALUES:,} values; give range(…) a larger step")
     if any(each is None or each == "" or isinstance(each, dict) for each in values):
         raise ConfigError(f"{text!r} has an empty value, null or a mapping; an axis takes numbers and names")
     return values
+
+
+def _list_values(text: str, given: Iterable[Any], most: int) -> list[Any]:
+    """Return what a setting expands to; raise `ConfigError` where that is too much, or where its range is none."""
+    try:
+        values = list(islice(given, most + 1))
+    except (ArithmeticError, ValueError):
+        fault = "has a range without an end or with a step of 0; write range(start,stop,step)"
+        raise ConfigError(f"{text!r} {fault}") from None
+    if len(values) > most:
+        raise ConfigError(f"{text!r} expands to more than {most:,} values; give range(…) a larger step")
+    return values
+
+
+def _iter_values(override: Override) -> Iterator[Any]:
+    yield from override.sweep_iterator() if override.is_sweep_override() else [override._value]
 
 
 def _flatten(values: Iterable[Any]) -> Iterator[Any]:

@@ -31,7 +31,8 @@ class Settings:
         group = section.__name__.removesuffix("Config").lower()
         prefix = "" if group == "sweep" else f"{group}."
         for name, kind in list_kinds(section).items():
-            if not isinstance(value := getattr(self, name), Settings | Mapping | frozenset):
+            kept = Mapping if typing.get_origin(kind) is Mapping else Settings | frozenset
+            if not isinstance(value := getattr(self, name), kept):
                 object.__setattr__(self, name, read_setting(prefix + name, kind, value))
         self.validate()
 

@@ -22,6 +22,9 @@ They hold Hydra's configuration, families (a folder each), studies (published nu
 and queries, and page templates.
 """
 
+MOST_BYTES = 16 << 10
+"""Of the marker file, which holds a line; of 40 kB of dots Python's parser makes a gigabyte."""
+
 DATABASES = (".sqlite", ".sqlite3", ".db")
 """Endings of files that are databases."""
 
@@ -138,9 +141,11 @@ def _read_database(marker: Path, root: Path) -> str:
     import tomllib
 
     may = f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else'
+    if len(text) > MOST_BYTES:
+        raise ConfigError(f"{may}: it has {len(text)} bytes")
     try:
         found = tomllib.loads(text.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{may}: {error}") from None
     database = found.pop("database", "")
     if found:

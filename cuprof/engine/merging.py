@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -49,6 +50,8 @@ def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int
             continue  # it was never in that project's folder
         if ".." in path.parts:
             raise StoreError(f"database {source.place} is damaged: report {str(path)!r:.80} lies outside of its folder")
+        if not re.fullmatch("[0-9a-f]{64}", row["sha256"]):
+            raise StoreError(f"database {source.place} is damaged: {row['sha256']!r:.80} is no SHA-256 of a report")
         kept = artifacts / path
         if kept.is_file() and _hash(kept) != row["sha256"]:
             kept = kept.with_name(f"{row['sha256'][:12]}-{path.name}")
@@ -75,7 +78,8 @@ def _copy(found: Path, kept: Path, sha256: str, folder: Path) -> None:
     except OSError as error:
         raise StoreError(f"report {found} cannot be copied to {kept}: {error.strerror}") from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # there is a file in the folder's place
+            part.unlink()
 
 
 def _hash(path: Path) -> str:

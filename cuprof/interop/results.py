@@ -32,8 +32,8 @@ BUILT_IN = {name.lower(): f"{__name__}:{name}" for name in ("KERNEL_TUNER", "NVB
 LOOKED_AT = 100_000
 """Bytes of a file that a reader gets to recognise its own format."""
 MOST_BYTES, MOST_SAMPLES = 1 << 30, 1 << 26
-FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
-"""Errors that a damaged or malicious file may raise while it is read."""
+FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError, ValueError)
+"""Errors that a damaged or malicious file may raise while it is read; links in a circle raise RuntimeError."""
 
 SAMPLES = "nv/json/bin:nv/cold/sample_times"
 MEAN = "nv/cold/time/gpu/mean"

@@ -181,7 +181,7 @@ def load_experiment(folder: Path) -> Experiment:
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
         text = findings.read_text(encoding="utf-8") if findings.is_file() else ""
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     try:
         if isinstance(raw, dict):

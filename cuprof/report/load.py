@@ -90,7 +90,8 @@ def load_study(
             database=store.place,
             kernels=cache(partial(_read_kernels, connection.engine)),
         )
-        _ = study.provenance  # which writes out all that the page says of sweep and devices: wrong values fail here
+        # What the page says of the sweep's settings and devices is written out here, so that wrong values fail here.
+        _ = study.provenance, study.confidence
         return study
 
 

@@ -34,6 +34,8 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
 AT_ONCE = 5000
 """Rows that are held at a time."""
+MOST_ROWS = 200_000
+"""Rows of a table, which is held as a whole to find its widths: a join without a condition may have any number."""
 _LONGEST_MS = 2**31 - 1
 _BINARY = (16, 20, 21, 23, 25, 114, 701, 1043, 1114, 1184, 1700, 3802)
 """PostgreSQL's types that read the same in its binary format, and numbers in less time; of others some do not: bool,
@@ -56,8 +58,11 @@ class Rows:
     batches: Iterable[Batch]
 
     def columns(self) -> list[Sequence[Any]]:
-        """Return every column as a whole."""
-        return plain_columns(self.names, list(chain.from_iterable(self.batches)))
+        """Return every column as a whole; raise `UsageError` where there are more rows than a table takes."""
+        rows = list(islice(chain.from_iterable(self.batches), MOST_ROWS + 1))
+        if len(rows) > MOST_ROWS:
+            raise UsageError(f"a table takes {MOST_ROWS:,} rows, and there are more; add LIMIT 100, or --format csv")
+        return plain_columns(self.names, rows)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pandas as pd
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -249,7 +250,7 @@ def _make(row: Any, counters: SourceCounters) -> KernelSource:
         registers=row.registers,
         shared_static=row.shared_static_bytes,
         shared_dynamic=row.shared_dynamic_bytes,
-        limits=(row.details or {}).get("occupancy_limits") or {},
+        limits=msgspec.convert((row.details or {}).get("occupancy_limits") or {}, dict[str, float]),
     )
 
 
@@ -277,7 +278,7 @@ def read_lines(file: str) -> list[str]:
     """
     path = Path(file)
     try:
-        if path.suffix not in READABLE or path.stat().st_size > MOST_BYTES:
+        if path.suffix not in READABLE or not path.is_file() or path.stat().st_size > MOST_BYTES:
             return []
         return path.read_text(encoding="utf-8", errors="replace").split("\n")
     except (OSError, ValueError):

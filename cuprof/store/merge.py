@@ -160,6 +160,8 @@ class Merge:
             self._insert(part, new, keys)
         if part.table is t.samples:
             self._drop_bare_timings()
+        if part.table is t.sweep_trial:
+            self._part_from_others()
         if differing:
             self._tell_differing(part, differing)
 
@@ -203,7 +205,7 @@ class Merge:
         """Return why a row is refused, empty when it is not."""
         if (fault := find_fault(part.table, row, self._now)) or part.table is t.samples:
             return fault or find_samples_fault(row)
-        return find_timing_fault(row) if part.table is t.timing and row["run_id"] in self._ok else ""
+        return find_timing_fault(row, is_ok=row["run_id"] in self._ok) if part.table is t.timing else ""
 
     def _drop_bare_timings(self) -> None:
         """Delete the new timings whose samples are refused or missing: nothing can be compared with them."""
@@ -214,6 +216,15 @@ class Merge:
         refused = sum(number for what, number in self.merged.refused.items() if what.startswith("samples: "))
         if count > refused:
             self.merged.refused["timing: it has no samples"] += count - refused
+
+    def _part_from_others(self) -> None:
+        """Let no trial of a sweep go by a new run of another trial, whose time it would show."""
+        run, member = t.run.c, t.sweep_trial.c
+        foreign = sa.select(run.id).where(run.id == member.run_id, run.trial_id != member.trial_id)
+        chosen = among(self.connection, member.run_id, self._new.get("run", ())), foreign.exists()
+        parted = sa.update(t.sweep_trial).where(*chosen).values(run_id=None, reused=False)
+        if count := self.connection.execute(parted).rowcount:
+            self.merged.refused["sweep_trial: its run is of another trial"] += count
 
     def _adapt(self, part: Part, row: Row) -> None:
         """Change what a row says of the place that it comes from, and remember what later rows need."""

@@ -86,6 +86,7 @@ def upgrade(url: URL) -> None:
             if revision is None:
                 _make_tables(connection)
             elif revision != REVISION:
+                _refuse_triggers(connection, url)
                 drop_views(connection)
                 run_migrations(connection, url)
             make_views(connection)
@@ -94,6 +95,16 @@ def upgrade(url: URL) -> None:
                 raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
     finally:
         engine.dispose()
+
+
+def _refuse_triggers(connection: Connection, url: URL) -> None:
+    """Refuse a file with triggers, which a migration would run: one of others may never end."""
+    if connection.dialect.name == "sqlite":
+        found = connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type = 'trigger'").scalar()
+        if found is not None:
+            raise StoreError(
+                f"database {show(url)} was changed by hand: drop its trigger {found!r:.60}, then try again"
+            )
 
 
 def _make_tables(connection: Connection) -> None:

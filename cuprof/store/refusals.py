@@ -37,6 +37,9 @@ SIZES = {
     *((table, "duration_ns") for table in ("run", "profile")),
 }
 """Columns that may be zero."""
+COORDINATES = {("problem", "coordinates"), ("trial", "tunables")}
+SETTINGS = {("sweep", "configuration"): ("measure", "search")}
+"""The groups of settings whose parts commands read."""
 
 
 def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
@@ -49,6 +52,10 @@ def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
         name, value, place = column.name, row.get(column.name), (table.name, column.name)
         if value is None:
             continue
+        if place in COORDINATES and not all(isinstance(each, int | float | str) for each in value.values()):
+            return f"{name} has a value that is neither a number nor a text"
+        if place in SETTINGS and not all(isinstance(value.get(group) or {}, Mapping) for group in SETTINGS[place]):
+            return f"{name} has a value in the place of a group"
         if place in DURATIONS and not _is_duration(value):
             return f"{name} is not a possible duration"
         if place in SIZES and not 0 <= value < math.inf:
@@ -57,6 +64,8 @@ def find_fault(table: sa.Table, row: Mapping[str, Any], now: float) -> str:
             return f"{name} is in the future or before 1970"
         if place in WORDS and value not in WORDS[place]:
             return f"{name} is an unknown word"
+        if isinstance(column.type, sa.Integer) and value < 0:
+            return f"{name} is negative"
     return ""
 
 
@@ -64,10 +73,21 @@ def _is_duration(value: Any) -> bool:
     return bool(SHORTEST_NS <= value < math.inf)
 
 
-def find_timing_fault(timing: Mapping[str, Any]) -> str:
-    """Return why a timing of an ok run is refused, empty when it is not."""
-    tick_ns, median_ns = timing["details"].get("tick_ns"), timing["median_ns"]
-    is_below = isinstance(tick_ns, (int, float)) and median_ns is not None and median_ns < tick_ns
+def find_timing_fault(timing: Mapping[str, Any], *, is_ok: bool) -> str:
+    """Return why a timing is refused for several of its columns together, empty when it is not.
+
+    Args:
+        is_ok: it is of an ok run.
+    """
+    tick_ns, batch = (timing["details"].get(name) for name in ("tick_ns", "batch"))
+    known = [each for each in (timing[name] for name in ("low_ns", "median_ns", "high_ns")) if each is not None]
+    if not all(isinstance(each, int | float | None) for each in (tick_ns, batch)):
+        return "details has a text where a number belongs"
+    if known != sorted(known):
+        return "median_ns is not between low_ns and high_ns"
+    if (timing["confidence"] or 0) > 1:
+        return "confidence is above 1"
+    is_below = is_ok and None not in (tick_ns, timing["median_ns"]) and timing["median_ns"] < tick_ns
     return "median_ns is below the resolution of its timer" if is_below else ""
 
 

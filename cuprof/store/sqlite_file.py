@@ -17,6 +17,8 @@ OPTIONS = re.compile(r"\?\w+=")
 """Where options of a URL begin, which SQLite takes none of; a path may have any other "?"."""
 BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
+MOST_VALUE_BYTES = 128 << 20
+"""Of a value or a row that is read: a view of others may make one of a gigabyte, and Python several of each."""
 STEPS_BETWEEN_LOOKS = 10_000
 """Instructions of SQLite's virtual machine, under a millisecond of them, between looks at clock and signals."""
 
@@ -58,6 +60,7 @@ def connect_file(path: Path, read_only: bool, foreign_keys: bool = True) -> sqli
         connection.execute(f"PRAGMA foreign_keys={int(foreign_keys)}")
         if read_only:
             connection.execute("PRAGMA query_only=ON")
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES)
             # A view that was made by others may have rows without end. Python hears Ctrl-C in the handler; SQLite takes
             # what it raises there for a wish to stop, and nothing more.
             connection.set_progress_handler(is_requested, STEPS_BETWEEN_LOOKS)

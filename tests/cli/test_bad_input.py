@@ -136,6 +136,8 @@ def test_a_corrupt_database_is_left_as_it_is(cli: Cli, scale: Project, content: 
         ("database = ", "Invalid value (at line 1, column 12)"),
         ("database = 3", "write the URL in quotes"),
         ("databse = 'postgresql://me:secret@host/cuprof'", "it holds databse"),
+        (f"a = {'[' * 9000}", "maximum recursion depth exceeded"),
+        (f"a{'.a' * 9000} = 1", "it has 18006 bytes"),
     ],
 )
 def test_an_invalid_marker_file(cli: Cli, scale: Project, text: str, said: str) -> None:

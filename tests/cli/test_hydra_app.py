@@ -206,12 +206,22 @@ def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
         run(["experiment=broken"], tasks.note)
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\xff\xfe", "'utf-8' codec can't decode .* invalid start byte"),
+        (b"day: !!int Monday", "invalid literal for int"),
+        (b"[" * 3000, "maximum recursion depth exceeded"),
+    ],
+)
 @pytest.mark.parametrize("choice", ["experiment=bytes", "measure=bytes"])
-def test_a_file_of_configuration_that_is_no_text_is_named(project: Project, tmp_path: Path, choice: str) -> None:
+def test_a_file_of_configuration_that_cannot_be_read_is_named(
+    project: Project, tmp_path: Path, choice: str, content: bytes, told: str
+) -> None:
     file = tmp_path / "extra" / choice.partition("=")[0] / "bytes.yaml"
     file.parent.mkdir(parents=True)
-    file.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match=r"bytes\.yaml is not UTF-8 text: invalid start byte"):
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"bytes\.yaml cannot be read: {told}"):
         run([choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
 
 

@@ -145,3 +145,12 @@ def test_a_sample_below_zero_is_no_sample(sample: Path) -> None:
     assert spoil(sample, "samples", "durations_ns", "[-1.0, -2.0]")
     with pytest.raises(StoreError, match="is damaged or was changed by hand"):
         compare(*load_sides("reduction/interleaved", "reduction/last_warp", f"sqlite:///{sample}"))
+
+
+def test_settings_of_another_form_are_told(sample: Path) -> None:
+    spoil(sample, "sweep", "configuration", '{"measure": 5}')
+    with (
+        Store.open(f"sqlite:///{sample}") as store,
+        pytest.raises(StoreError, match="is damaged or was changed by hand"),
+    ):
+        load_study(store, sweep_id=1)

@@ -92,6 +92,7 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"output": "xml"}, "unknown value of output 'xml'"),
         ({"variants": []}, "variants is empty"),
         ({"family": ""}, "no family is chosen"),
+        ({"family": {"a": "b"}}, "family is {'a': 'b'}; it must be a text"),
         ({"problem": 8}, "problem is 8"),
         ({"problem": {"n": []}}, "problem.n is []; give a number, a text, or a list of them"),
         ({"tune": {"block": [None]}}, "tune.block is [None]; give a number, a text, or a list of them"),

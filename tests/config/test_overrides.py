@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,6 +94,26 @@ def test_a_list_on_another_key_makes_jobs(typed: list[str], jobs: int, project: 
     assert len(split_jobs(overrides, Composer(project, []).hydra.config_loader)) == jobs
 
 
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (
+            ["check.seed=range(0,1000000000000)"],
+            "expands to more than 1,000 values",
+        ),
+        (
+            ["check.seed=range(0,40)", "measure.warmup=range(0,40)"],
+            "the lists make 1,600 jobs",
+        ),
+        (["check.seed=range(1,5,0)"], "with a step of 0; write range(start,stop,step)"),
+    ],
+)
+def test_more_jobs_than_can_be_composed_are_refused_at_once(typed: list[str], message: str, project: Project) -> None:
+    overrides, _ = read_settings(typed)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        split_jobs(overrides, Composer(project, []).hydra.config_loader)
+
+
 def test_other_settings_stay_as_they_were_typed() -> None:
     typed = ["experiment=reduction", "+extra='a b'", "~measure.target", "~tune", "launch=joblib"]
     assert read_settings(typed)[0] == typed
@@ -118,6 +140,11 @@ def test_adding_metrics_extends_the_set() -> None:
         ("problem.n={a:1}", "takes numbers and names"),
         ("problem.n=[]", "expands to no values"),
         ("problem.n=range(0,1000000000000)", f"{MOST_VALUES:,}"),
+        (
+            "problem.n=range(1,5,0)",
+            "with a step of 0; write range(start,stop,step)",
+        ),
+        ("problem.n=range(0,nan)", "has a range without an end"),
         ("problem.n=[1", "cannot read"),
         ("measure=[a", "cannot read"),
         ("problem.n=2**20,", "'problem.n=2**20,' ends with a comma; leave it out, or go on without a space"),

@@ -10,6 +10,7 @@ import struct
 import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path) -> None:
     folder = write_beside(tmp_path, workloads=many[:6000])
     Definition(folder).read()
     (folder / "workload_2.jsonl").write_text("\n".join(map(json.dumps, many[6000:])))
-    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition has 10000 workloads at most"):
+    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition with 3 .* has 10000 workloads at most"):
         Definition(folder).read()
 
 
@@ -153,10 +154,12 @@ def test_a_cap_of_nought_is_a_cap(tmp_path: Path) -> None:
     assert family.tolerance(Point(rows=4), {}, {}).absolute == 0
 
 
-def test_more_than_can_be_computed_for_each_workload_is_refused(tmp_path: Path) -> None:
-    many = {f"a{number}": {"type": "expr", "expression": "rows"} for number in range(1001)}
-    with pytest.raises(UsageError, match="it has more than 1000 axes or constraints"):
-        Definition(write_beside(tmp_path, definition={**DEFINITION, **change("axes", **many)})).load()
+def test_more_than_can_be_computed_for_all_workloads_is_refused(tmp_path: Path) -> None:
+    half = {f"a{number}": {"type": "expr", "expression": "rows"} for number in range(998)}
+    folder = write_beside(tmp_path, definition={**DEFINITION, **change("axes", **half)})
+    (folder / "workload.jsonl").write_text("\n".join(json.dumps({**WORKLOADS[0], "uuid": str(n)}) for n in range(30)))
+    with pytest.raises(UsageError, match="with 1001 expressions and constraints has 29 workloads at most; take some"):
+        Definition(folder).read()
 
 
 def test_more_solutions_than_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +198,14 @@ def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path: Path, kind: str)
         place.write_bytes(struct.pack("<Q", 2**62))
     with pytest.raises(UsageError):
         draw(folder)
+
+
+def test_links_in_a_circle_in_the_place_of_samples_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.bin").symlink_to("a.bin")
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(NVBENCH))
+    with suppress(UsageError):  # from Python 3.13 on it is a file that is not there
+        assert all(trial.relative_error > 0 for trial in read_results(file).trials)
 
 
 @pytest.mark.parametrize("name", ["definition.json", "workload.jsonl", "solution_writing.json"])

@@ -97,6 +97,18 @@ def test_an_unknown_name_gives_the_nearest(filled: Store) -> None:
         query(filled.url, "before_aftr")
 
 
+def test_a_table_and_a_value_have_an_end(sqlite_url: str) -> None:
+    Store.open(sqlite_url).close()
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n"
+    with (
+        read(sqlite_url, endless) as rows,
+        pytest.raises(UsageError, match="a table takes 200,000 rows, and there are"),
+    ):
+        rows.columns()
+    with pytest.raises(UsageError, match="too big"):
+        query(sqlite_url, "SELECT hex(zeroblob(400000000))")
+
+
 def test_parameters_fill_the_places(filled: Store) -> None:
     sql = "SELECT variant, ':variant' AS quoted FROM trials WHERE variant = :variant AND useful_bytes > :least"
     frame = query(filled.url, sql.replace("':variant'", "'x'"), {"variant": "interleaved", "least": 5})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 from functools import cache
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from store_samples import FACTS, make_trial
 
+from cuprof.core.errors import StoreError
 from cuprof.core.records import LaunchRecord, Profile, State
 from cuprof.ncu.files import find_conditions
 from cuprof.ncu.report_file import read_report
@@ -117,6 +119,14 @@ def test_only_source_files_are_read(tmp_path: Path) -> None:
         if name != "none.cu":
             (tmp_path / name).write_text("text")
         assert read_lines(str(tmp_path / name)) == lines
+    os.mkfifo(tmp_path / "endless.cu")
+    assert read_lines(str(tmp_path / "endless.cu")) == []
+
+
+def test_limits_that_are_no_numbers_are_told(url: str) -> None:
+    (launch, *_) = recorded()
+    with pytest.raises(StoreError, match="is damaged or was changed by hand"):
+        stored(url, [replace(launch, details={"occupancy_limits": {"warps": [1]}})])
 
 
 def test_code_without_a_line_table_has_instructions_alone(url: str) -> None:

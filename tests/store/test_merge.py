@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -331,12 +332,37 @@ NONSENSE = {
         "calibration: read_bandwidth is not a possible value",
     ),
     "an unknown expectation": ("UPDATE variant SET expected = 'perhaps'", "variant: expected is an unknown word"),
+    "less than no register": ("UPDATE run SET build_registers = -5", "run: build_registers is negative"),
+    "a median outside of its interval": (
+        "UPDATE timing SET low_ns = 1e9",
+        "timing: median_ns is not between low_ns and high_ns",
+    ),
+    "a level of 95": ("UPDATE timing SET confidence = 95", "timing: confidence is above 1"),
+    "a text for a number": (
+        "UPDATE timing SET details = json_set(details, '$.batch', 'x')",
+        "timing: details has a text where a number belongs",
+    ),
+    "settings that are a number": (
+        "UPDATE sweep SET configuration = '{\"search\": 5}'",
+        "sweep: configuration has a value in the place of a group",
+    ),
+    "a tunable that is a list": (
+        "UPDATE trial SET tunables = '{\"block\": [64]}'",
+        "trial: tunables has a value that is neither a number nor a text",
+    ),
     "a launch that took no time": (
         "UPDATE launch SET duration_ns = 0",
         "launch: duration_ns is not a possible duration",
     ),
 }
-LIMIT = {"timing": "id = 1", "samples": "timing_id = 1", "run": "id = 1", "variant": "id = 1", "launch": "id = 1"}
+LIMIT = {
+    "trial": "id = 1",
+    "timing": "id = 1",
+    "samples": "timing_id = 1",
+    "run": "id = 1",
+    "variant": "id = 1",
+    "launch": "id = 1",
+}
 
 
 @pytest.fixture(scope="module")
@@ -383,9 +409,27 @@ LOST = {
         *("variant", "trial", "run", "sweep_trial", "timing", "samples"),
         *("profile", "launch", "counter", "trial_counter", "advice"),
     },
+    "trial": {"trial", "run", "sweep_trial", "timing", "samples"},
     "launch": {"launch", "counter", "advice"},
 }
 """What goes with a refused row: all that belongs to it."""
+
+
+def test_no_trial_goes_by_the_run_of_another_one(
+    new: Callable[[str], str], honest: tuple[Path, dict[str, int]], tmp_path: Path
+) -> None:
+    theirs = Path(shutil.copy(honest[0], tmp_path / "theirs.sqlite"))
+    with closing(sqlite3.connect(theirs)) as raw:
+        raw.execute(
+            "UPDATE sweep_trial SET run_id = (SELECT run_id FROM sweep_trial WHERE ordinal = 1) WHERE ordinal = 0"
+        )
+        raw.commit()
+    with Store.open(new("mine.sqlite")) as store:
+        (result,) = merge(store, f"sqlite:///{theirs}")
+        assert dict(result.refused) == {"sweep_trial: its run is of another trial": 2}
+        with store.snapshot() as connection:
+            told = "SELECT ordinal, COUNT(run_id) FROM sweep_trial GROUP BY ordinal"
+            assert connection.execute(sa.text(told)).all() == [(0, 0), (1, 2), (2, 2), (3, 2)]
 
 
 def test_a_run_of_the_future_changes_no_state_of_a_trial(
@@ -466,3 +510,25 @@ def test_a_report_comes_along_whole(new: Callable[[str], str], tmp_path: Path, c
         assert merge_database(url, store, kept).reports == 1
         assert merge_database(url, store, kept).reports == 0
         assert [path.read_text() for path in kept.iterdir()] == ["hello"]
+
+
+@pytest.mark.parametrize(
+    ("sha256", "told"),
+    [("../../x", "'../../x' is no SHA-256 of a report"), ("0" * 64, "is not the report"), ("", "cannot be copied to")],
+)
+def test_a_report_that_cannot_be_taken_is_told(
+    new: Callable[[str], str], tmp_path: Path, clock: Callable[[int], None], sha256: str, told: str
+) -> None:
+    report = tmp_path / "theirs" / "artifacts" / "folder" / "0.ncu-rep"
+    report.parent.mkdir(parents=True)
+    report.write_text("hello")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "folder").write_text("a file in the folder's place")
+    url, sha256 = new("theirs/cuprof.sqlite"), sha256 or hashlib.sha256(b"hello").hexdigest()
+    with Store.open(url) as store:
+        sweep(store, 0, State.OK, clock=clock)
+        with store.engine.begin() as connection:
+            values = "UPDATE artifact SET sha256 = :sha256, path = 'folder/0.ncu-rep'"
+            connection.execute(sa.text(values), {"sha256": sha256})
+    with Store.open(new("mine.sqlite")) as store, pytest.raises(StoreError, match=told):
+        merge_database(url, store, tmp_path / "kept")

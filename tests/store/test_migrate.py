@@ -166,6 +166,15 @@ def test_a_database_of_a_newer_cuprof_is_refused_and_left_alone(url: str) -> Non
         query(url, "best")
 
 
+def test_no_migration_runs_a_trigger_that_others_have_made(tmp_path: Path) -> None:
+    file = Path(shutil.copy(OLD / "0008.sqlite", tmp_path))
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with contextlib.closing(sqlite3.connect(file)) as raw:
+        raw.execute(f"CREATE TRIGGER endless AFTER INSERT ON property BEGIN SELECT ({endless}); END")
+    with pytest.raises(StoreError, match=r"0008\.sqlite was changed by hand: drop its trigger 'endless'"):
+        Store.open(f"sqlite:///{file}")
+
+
 def test_views_follow_their_files(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Store.open(url).close()
     shutil.copytree(bundled("db"), tmp_path / "db", ignore=shutil.ignore_patterns("*.sqlite*"))
