@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _COMMENT = re.compile(r"--[^\n]*(\n|$)|/\*.*?\*/", re.DOTALL)
 AT_ONCE = 5000
 """Rows that are held at a time."""
-MOST_ROWS = 200_000
+MOST_ROWS = 500_000
 """Rows of a table, which is held as a whole to find its widths: a join without a condition may have any number."""
 _LONGEST_MS = 2**31 - 1
 _BINARY = (16, 20, 21, 23, 25, 114, 701, 1043, 1114, 1184, 1700, 3802)
