@@ -208,6 +208,18 @@ def test_each_exit_code_is_a_reason_of_its_own(tmp_path: Path) -> None:
     assert len(lines) == 6
 
 
+def test_a_stored_failure_says_how_to_try_it_again(tmp_path: Path) -> None:
+    failed = {"state": State.TIMED_OUT, "message": "stopped after 1 s"}
+    wrong = Made("bad", state=State.WRONG_RESULT, message="off", expected="wrong")
+    with open_store(tmp_path) as store:
+        fill(store, [Made("old", **failed), wrong])
+        again = [Made("old", state=State.PLANNED), replace(wrong, state=State.PLANNED), Made("new", **failed)]
+        lines = to_text(result_parts(load_study(store, sweep_id=fill(store, again, name="second"))), 100).splitlines()
+    assert "TIMEOUT old: stopped after 1 s (stored; retry=failed tries it again)" in lines
+    assert "TIMEOUT new: stopped after 1 s" in lines
+    assert any(line.endswith("bad: off") for line in lines)
+
+
 def test_reused_times_have_their_age(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         old = fill(store, [Made("base", 60.0)])
