@@ -151,6 +151,7 @@ options:
   -V, --version  show the version
 
 examples:
+  cuprof sweep my_kernels.py
   cuprof sweep experiment=reduction
   cuprof sweep problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof report experiment=reduction

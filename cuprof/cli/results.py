@@ -138,7 +138,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         table = _table(study, shown)
         yield from (Line(_heading(study, rows), "bold"), table)
         if hidden := len(rows) - len(shown):
-            yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
+            some, where = ("the fastest", "timings") if best else ("some", "failures")
+            yield Line(f"{some} tunables of each variant; {hidden} more: cuprof query {where}", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")

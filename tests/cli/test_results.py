@@ -105,6 +105,11 @@ def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
     assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
 
 
+def test_of_many_tunables_that_all_failed_the_others_are_among_the_failures(tmp_path: Path) -> None:
+    lines = shown(tmp_path, *(Made("a", tune={"block": i}, state=State.COMPILE_ERROR) for i in range(MOST_ROWS + 5)))
+    assert f"some tunables of each variant; {MOST_ROWS + 5 - TOP} more: cuprof query failures" in lines
+
+
 def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
     asked = ["shared memory a block 52 KiB > 48 KiB", "shared memory a block 64 KiB > 48 KiB", "threads a block 9 > 8"]
     beyond = [Made("a", tune={"block": i}, state=State.IMPOSSIBLE, message=asked[i % 3]) for i in range(6)]
