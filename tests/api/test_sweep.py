@@ -97,7 +97,7 @@ def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
         ("inputs=inputs,", "inputs=np.array(['a'], object),", "input x is an array of object; it must be an array"),
         ("reference=lambda x: 2 * x", "inplace=1", "problem axis 'inplace' of family mine: did you mean in_place"),
         ("inputs=inputs,", "cuprof.kernel('f', source='f.c'), inputs=inputs, output='y',", "did you mean outputs"),
-        ("inputs=inputs,", "cuprof.kernel('f', source='f.c'), inputs=inputs,", "c does not exist; its folder has no .c"),
+        ("inputs=inputs,", "cuprof.kernel('f', source='f.c'), inputs=inputs,", "f.c does not exist; its folder has no"),
         ("reference=lambda x: 2 * x", "reference='f'", "reference is of type str; give the function itself (mine.py,"),
         ("times=[1, 2]", "times=[]", "tunable times is []"),
         ("import numpy as np", "import numpyy as np", "mine.py raised ModuleNotFoundError"),
