@@ -20,7 +20,7 @@ from cuprof.core.project import find_project
 from cuprof.core.scratch import ScratchFolder
 from cuprof.engine.launch import prestart
 from cuprof.families import Family, Verdict
-from cuprof.families.calling import with_names
+from cuprof.families.calling import list_axes, with_names
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import Kernel, kernel
 from cuprof.families.model import as_names
@@ -169,11 +169,11 @@ class Defined:
 def define(kernels: Sequence[Kernel], name: str, place: Path, given: Mapping[str, Any], asked: Axes) -> Family:
     """Return the family of a call, which lies in a folder or is a script."""
     own_name = family_name(place) if place.suffix == ".py" else place.name
-    family = Computation(name or own_name, kernels, place, **given).make_family()
-    known = [axis.name for axis in family.axes]
-    for axis in asked:
+    known = [axis.name for axis in list_axes(given["inputs"])]
+    for axis in asked:  # first: a misspelt outputs= is not a missing one
         if axis not in known:
-            raise UnknownNameError("argument or problem axis", axis, [*known, *_WORDS], f"of family {family.name}")
+            raise UnknownNameError("argument or problem axis", axis, [*known, *_WORDS], f"of family {name or own_name}")
+    family = Computation(name or own_name, kernels, place, **given).make_family()
     family.usual = {**family.usual, "problem": asked}
     family.folder, family.path = (place, None) if place.is_dir() else (place.parent, place)
     check_family(family)

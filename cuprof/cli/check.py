@@ -1,4 +1,4 @@
-"""`cuprof check`: compile every variant for a named architecture, with or without a GPU."""
+"""`cuprof check`: compile every CUDA variant for a named architecture, with or without a GPU."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from cuprof.engine.building import Built, build_selection
 from cuprof.families.origin import list_families
 
 DESCRIPTION = """\
-Compile all that a family's variants need for an architecture, and say what the compiler refuses, by file and line.
-Compare the arguments of every launch and call with the parameters that its source declares, on every back end.
+Compile all that a family's CUDA variants need for an architecture, and say what the compiler refuses, by file and line.
+Compare the arguments of every launch and call with the parameters that its source declares, on every back end; C and
+OpenCL C are compiled where they run, by cuprof sweep.
 Nothing is run but the family's own functions; no GPU is needed.
 
 FAMILY   a family of the project, or a Python file that calls cuprof.compare

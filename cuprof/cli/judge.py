@@ -27,7 +27,7 @@ shut in as far as the system allows; neither the project nor its database is cha
 
 FAMILY     a family of the project, a folder with a family.py, or a definition of FlashInfer-Bench or SOL-ExecBench
 CANDIDATE  a source (.cu, .cl) that takes the place of a variant's own, or a Python file that defines variants with
-           @family.cuda, @family.opencl, @family.library or @family.cpu; a solution (.json) of the definition
+           @family.cuda, .opencl, .kernel (C), .library or .cpu; a solution (.json) of the definition
 SETTING    problems and how they are timed, as for cuprof sweep: problem.n=2**20,2**24, problem.preset=NAME,
            tune.NAME=…, measure=quick, measure.modes=[hot], device.cuda=1, limits.check_s=10, …; with --counters
            those of cuprof ncu-collect too: ncu.cache_control=none, ncu.path=FILE, …

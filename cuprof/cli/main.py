@@ -50,7 +50,7 @@ COMMANDS: dict[str, Command] = {
     "ncu-collect": Command("collect hardware counters for the same trials", "ncu", is_hydra=True, part="collect"),
     "ncu-import": Command("take in Nsight Compute reports made elsewhere", "ncu", part="import"),
     "report": Command("write the before/after page of an experiment", "sweep", is_hydra=True, part="report"),
-    "check": Command("compile every variant for an architecture, without a GPU", "check"),
+    "check": Command("compile every CUDA variant for an architecture, without a GPU", "check"),
     "compare": Command("say what became slower or faster between two sides", "compare"),
     "source": Command("show which lines of a kernel's source the time goes to", "source"),
     "diff": Command("show what differs in source or machine code between two trials", "diff"),
@@ -151,6 +151,7 @@ options:
   -V, --version  show the version
 
 examples:
+  cuprof sweep my_kernels.py
   cuprof sweep experiment=reduction
   cuprof sweep problem.n=2**20,2**24 tune.block=64,128,256 variants=sequential,last_warp
   cuprof report experiment=reduction

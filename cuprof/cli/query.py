@@ -147,10 +147,13 @@ def _suggesting(url: str, text: str) -> Iterator[None]:
         views = queries.list_queries()
         known = {*views, *METADATA.tables}
         if "column" in missing[0]:
-            asked, known = known & set(re.findall(r"\w+", text)), set()
-            for relation in asked:
+            asked, known, holders = known & set(re.findall(r"\w+", text)), set(), []
+            for relation in sorted(asked):
                 with suppress(UsageError), queries.read(url, f'SELECT * FROM "{relation}" LIMIT 0') as rows:
                     known |= set(rows.names)
+                    holders += [relation] if name in rows.names else []
+            if holders:  # the query reads it from another relation, or not from this one
+                raise UsageError(f"{error}; it is a column of {', '.join(holders)}") from None
         elif name in views:
             raise UsageError(f"{error}; {name} is a query of its own: cuprof query {name}") from None
         raise UsageError(f"{error}; {suggest(name, known)}") from None

@@ -138,7 +138,8 @@ def result_parts(study: Study) -> Iterator[Part]:
         table = _table(study, shown)
         yield from (Line(_heading(study, rows), "bold"), table)
         if hidden := len(rows) - len(shown):
-            yield Line(f"the fastest tunables of each variant; {hidden} more: cuprof query timings", "dim")
+            some, where = ("the fastest", "timings") if best else ("some", "failures")
+            yield Line(f"{some} tunables of each variant; {hidden} more: cuprof query {where}", "dim")
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
@@ -328,11 +329,12 @@ def reasons(trials: Sequence[StudyTrial]) -> Iterator[Line]:
     for message, group in grouped(skipped, lambda trial: trial.message).items():
         yield Line(f"{len(group)} skipped ({names(group)}): {message}", "dim")
     failed = [trial for trial in trials if trial.state not in {State.OK, *NOT_RUN}]
-    alike = grouped(failed, lambda trial: (trial.state, trial.expected, SIZE.sub("#", trial.message)))
-    for (state, expected, _), group in alike.items():
+    alike = grouped(failed, lambda trial: (trial.state, trial.expected, trial.is_reused, SIZE.sub("#", trial.message)))
+    for (state, expected, is_reused, _), group in alike.items():
         problems = len({trial.problem for trial in group})
         at = f" (and at {count(problems - 1, 'other problem')})" if problems > 1 else ""
         mark, style = mark_of(state, expected)
-        yield Line(f"{mark} {names(group)}: {group[0].message or state.value}{at}", style)
+        stored = " (stored; retry=failed tries it again)" if is_reused and not group[0].is_expected else ""
+        yield Line(f"{mark} {names(group)}: {group[0].message or state.value}{at}{stored}", style)
     if logged := next((trial for trial in failed if trial.log and not trial.is_expected), None):
         yield Line(f"the whole log: cuprof status --log {logged.variant}", "dim")

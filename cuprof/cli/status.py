@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from cuprof.cli.arguments import CommandParser, number, reading
 from cuprof.cli.labels import format_duration
 from cuprof.cli.output import Line, Part, Table, emit, print_message, show
-from cuprof.core.errors import SelectionError, UnreachableStoreError
+from cuprof.core.errors import SelectionError, UnknownNameError, UnreachableStoreError
 from cuprof.core.text import describe_tried
 from cuprof.results.progress import Progress, list_progress
 from cuprof.results.queries import read
@@ -48,6 +48,10 @@ def main(argv: Sequence[str]) -> None:
         for label, state, message, log in failures:
             show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
         if not failures:
+            with read(arguments.store, "SELECT name FROM variant") as rows:
+                known = {name for batch in rows.batches for (name,) in batch}
+            if arguments.log not in known:
+                raise UnknownNameError("variant", arguments.log, known)
             said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
             raise SelectionError(said)
         return

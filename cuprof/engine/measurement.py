@@ -64,7 +64,7 @@ class Measurement:
     def _take_turn(self, trials: Sequence[JobTrial]) -> Iterator[Outcome]:
         """Yield outcomes until the trials are done or their worker is lost, except those of suspects."""
         job, limits = replace(self.job, trials=tuple(trials)), self.workers.limits
-        limits_s = {Phase.BUILD: limits.build_s, Phase.CHECK: limits.check_s, Phase.TIME: limits.check_s}
+        bounds = {Phase.BUILD: "build_s", Phase.CHECK: "check_s", Phase.TIME: "check_s"}
         self._left, self._was_used, self._has_worked = dict(enumerate(trials)), False, False
         try:
             worker = self.workers.worker
@@ -88,11 +88,11 @@ class Measurement:
                         self.workers.watch(trials[status.index], status.phase)
                 # An idle worker may have been so since long before the job was there: its device was others' turn.
                 age_s = min(status.age_s, time.monotonic() - sent) if status.phase is Phase.IDLE else status.age_s
-                limit_s = limits_s.get(status.phase, limits.trial_s)
-                if message is None and age_s > limit_s:
+                bound = bounds.get(status.phase, "trial_s")
+                if message is None and age_s > (limit_s := getattr(limits, bound)):
                     self.workers.drop_worker()
                     # A trial that hangs on a device would only hang again, and costs its limit once.
-                    again, cause = self.spec.runs_in_process, f"stopped after {limit_s:g} s"
+                    again, cause = self.spec.runs_in_process, f"stopped after {limit_s:g} s (limits.{bound})"
                     yield from self._blame(status, State.TIMED_OUT, cause, again=again)
                     return
         except WorkerDiedError as death:

@@ -229,6 +229,15 @@ def call_with(
     return function(*(known[name] for name in placed), **{name: known[name] for name in named}, **tunables)
 
 
+def list_strange(function: Any, names: Collection[str], in_order: Sequence[str]) -> list[str]:
+    """Return the parameters that are none of these names, of a function that cannot take them in an order either."""
+    try:
+        inspect.Signature(_parameters(function)).bind(*in_order)
+    except TypeError:
+        return [name for name in list_parameters(function) if name not in names]
+    return []
+
+
 def list_parameters(function: Any) -> list[str]:
     """Return the names of the parameters that have no default; none where they cannot be told, or are any number."""
     parameters = _parameters(function) or []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -248,6 +248,9 @@ class Computation:
         drawn, by_name = self.draw(problem, np.random.default_rng(0))
         if absent := [name for name in self.outputs if name not in drawn]:
             raise FamilyError(f"outputs names {', '.join(absent)}; the inputs are {', '.join(drawn)}")
+        read, function = self._list_read(drawn), self.reference
+        if function is not None and (absent := calling.list_strange(function, drawn, read)):
+            raise FamilyError(f"reference takes {', '.join(absent)}; the inputs are {', '.join(drawn)}")
         homes = {name: home for name, value in drawn.items() if (home := home_of(value))}
         scalars = {name: as_scalar(name, value) for name, value in drawn.items() if name not in homes}
         if len({home.name for home in homes.values()}) != 1:
@@ -315,8 +318,11 @@ class Computation:
         if is_wide and find_module(function) is function:
             # a PyTorch module's parameters are then as wide as the inputs
             function = self._wide = self._wide or copy.deepcopy(getattr(function, "_orig_mod", function)).double()
-        read = [name for name in sample.arguments if name not in self.outputs or name in self.in_place]
-        return call_with(function, {**arrays, **sample.numbers}, read, {})
+        return call_with(function, {**arrays, **sample.numbers}, self._list_read(sample.arguments), {})
+
+    def _list_read(self, arguments: Iterable[str]) -> list[str]:
+        """Return what a reference takes in an order: the arguments but for what is only written."""
+        return [name for name in arguments if name not in self.outputs or name in self.in_place]
 
     def _blamed(self, what: str, problem: Point, function: Callable[[], Any]) -> Any:
         """Return the result of a user's function; its errors become a `FamilyError` that names the line."""

@@ -228,7 +228,7 @@ def _define_family(file: Path, place: Path) -> Family:
         _take_modules({name})
         where = place_of(error, file.parent)
         if isinstance(error, CuprofError):  # it says what is wrong; here, where
-            raise FamilyError(f"{file}: {error}{where}") from error
+            raise FamilyError(f"{file}: {str(error).removeprefix(f'{file}: ')}{where}") from error
         raise FamilyError(f"{file} raised {describe(error)} on import{where}{_hint(error, file.parent)}") from error
     family, (_, found) = getattr(module, "family", None), loading.get() or (place, [])
     if isinstance(family, Family) and not any(family is one for one in found):

@@ -109,9 +109,10 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
     if variant.kind == "kernel" and not variant.text:
         if not variant.source:
             yield "a kernel variant needs source=, the name of a file beside family.py"
-        elif folder is not None and not (folder / variant.source).is_file():
-            near = sorted(file.name for file in folder.iterdir() if file.suffix == Path(variant.source).suffix)
-            yield f"source {variant.source} does not exist; beside family.py there are {', '.join(near) or 'none'}"
+        elif folder is not None and not (source := folder / variant.source).is_file():
+            near = sorted(file.name for file in source.parent.glob("*") if file.suffix == source.suffix)
+            there = ", ".join(near) or f"no {source.suffix or 'such'} file"
+            yield f"source {variant.source} does not exist; its folder has {there}"
     if variant.compiler and variant.compiler not in COMPILERS:
         yield f"compiler {variant.compiler!r} is not known; there are {', '.join(COMPILERS)}"
     if variant.expected not in ("right", "wrong"):

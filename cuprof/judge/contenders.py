@@ -200,7 +200,8 @@ def check_file(path: Path) -> Path:
         raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl, .py or .json file")
     if path.suffix not in (*LANGUAGES, PYTHON, SOLUTION):
         raise UsageError(
-            f"{path} is not a candidate; name a source (.cu, .cl), a Python file with variants, or a solution in JSON"
+            f"{path} is not a candidate; name a source (.cu, .cl), a Python file with variants (C: @family.kernel), "
+            "or a solution in JSON"
         )
     return path.resolve()
 

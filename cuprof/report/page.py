@@ -65,7 +65,7 @@ def write(study: Study, folder: Path, *, name: str = "", folders: Sequence[Path]
         folder.mkdir(parents=True, exist_ok=True)
         _write_whole(path, text)
     except OSError as error:
-        raise StoreError(f"report {path} cannot be written: {error.strerror}; set another folder") from error
+        raise StoreError(f"report {path} cannot be written: {error.strerror}; set another report.path") from error
     return path
 
 

@@ -280,7 +280,8 @@ def _check_file(url: URL, create: bool) -> None:
     if path is None or path.exists():
         return
     if not create:
-        raise EmptyStoreError(f"there is no database {path}; run a sweep first, or name another one with --store")
+        other = "name another one: --store URL, in Python url="
+        raise EmptyStoreError(f"there is no database {path}; run a sweep first, or {other}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -96,6 +96,8 @@ def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
         ("reference=lambda x: 2 * x", "tolerance=(1e-3, -1)", r"tolerance is (0.001, -1); a bound is 0 or more"),
         ("inputs=inputs,", "inputs=np.array(['a'], object),", "input x is an array of object; it must be an array"),
         ("reference=lambda x: 2 * x", "inplace=1", "problem axis 'inplace' of family mine: did you mean in_place"),
+        ("inputs=inputs,", "cuprof.kernel('f', source='f.c'), inputs=inputs, output='y',", "did you mean outputs"),
+        ("inputs=inputs,", "cuprof.kernel('f', source='f.c'), inputs=inputs,", "f.c does not exist; its folder has no"),
         ("reference=lambda x: 2 * x", "reference='f'", "reference is of type str; give the function itself (mine.py,"),
         ("times=[1, 2]", "times=[]", "tunable times is []"),
         ("import numpy as np", "import numpyy as np", "mine.py raised ModuleNotFoundError"),
@@ -107,6 +109,7 @@ def test_a_fault_is_one_line(file: Path, cli: Callable[..., Result], old: str, n
     assert done.exit_code == 2
     assert told in done.err
     assert done.err.count("error:") == 1
+    assert done.err.count("mine.py: ") <= 1
 
 
 def test_settings_of_the_call_hold_in_a_sweep_and_typed_ones_go_before(file: Path, cli: Callable[..., Result]) -> None:

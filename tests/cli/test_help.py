@@ -30,6 +30,15 @@ def test_the_other_commands_help_says_where_the_rest_is(cli: Callable[..., Resul
     assert "see cuprof sweep --help" in cli(command, "--help").out
 
 
+def test_the_help_says_what_check_compiles(cli: Callable[..., Result]) -> None:
+    assert "compile every CUDA variant" in cli("--help").out
+    assert "OpenCL C are compiled where they run" in cli("check", "--help").out
+
+
+def test_the_help_shows_first_how_a_file_is_swept(cli: Callable[..., Result]) -> None:
+    assert "examples:\n  cuprof sweep my_kernels.py\n" in cli("--help").out
+
+
 def test_sweeps_help_names_every_setting(cli: Callable[..., Result]) -> None:
     text = cli("sweep", "--help").out
     assert unnamed(text, list_settings()) == []

@@ -139,6 +139,7 @@ def test_a_view_that_an_older_cuprof_did_not_make_is_read(cli: Cli, filled: Proj
     [
         ("SELECT varant FROM timings", "no such column: varant; did you mean variant"),
         ("SELECT t.varant FROM timings AS t", "no such column: t.varant; did you mean variant"),
+        ("SELECT t.message FROM sweep_timings t, trials", "t.message; it is a column of trials"),
         ("SELECT variant FROM timngs", "no such table: timngs; did you mean timings"),
         ("SELECT * FROM skipped", "skipped is a query of its own: cuprof query skipped"),
     ],

@@ -105,6 +105,11 @@ def test_many_tunables_come_down_to_the_fastest(tmp_path: Path) -> None:
     assert lines[23] == f"the fastest tunables of each variant; {2 * (MOST_ROWS - TOP)} more: cuprof query timings"
 
 
+def test_of_many_tunables_that_all_failed_the_others_are_among_the_failures(tmp_path: Path) -> None:
+    lines = shown(tmp_path, *(Made("a", tune={"block": i}, state=State.COMPILE_ERROR) for i in range(MOST_ROWS + 5)))
+    assert f"some tunables of each variant; {MOST_ROWS + 5 - TOP} more: cuprof query failures" in lines
+
+
 def test_what_is_impossible_is_counted_by_reason(tmp_path: Path) -> None:
     asked = ["shared memory a block 52 KiB > 48 KiB", "shared memory a block 64 KiB > 48 KiB", "threads a block 9 > 8"]
     beyond = [Made("a", tune={"block": i}, state=State.IMPOSSIBLE, message=asked[i % 3]) for i in range(6)]
@@ -206,6 +211,18 @@ def test_each_exit_code_is_a_reason_of_its_own(tmp_path: Path) -> None:
     lines = [line for line in shown(tmp_path, Made("base", 60.0), *made) if line.startswith("CRASHED")]
     assert lines[0] == "CRASHED v0, v6: exit code 9 while checking"
     assert len(lines) == 6
+
+
+def test_a_stored_failure_says_how_to_try_it_again(tmp_path: Path) -> None:
+    failed = {"state": State.TIMED_OUT, "message": "stopped after 1 s"}
+    wrong = Made("bad", state=State.WRONG_RESULT, message="off", expected="wrong")
+    with open_store(tmp_path) as store:
+        fill(store, [Made("old", **failed), wrong])
+        again = [Made("old", state=State.PLANNED), replace(wrong, state=State.PLANNED), Made("new", **failed)]
+        lines = to_text(result_parts(load_study(store, sweep_id=fill(store, again, name="second"))), 100).splitlines()
+    assert "TIMEOUT old: stopped after 1 s (stored; retry=failed tries it again)" in lines
+    assert "TIMEOUT new: stopped after 1 s" in lines
+    assert any(line.endswith("bad: off") for line in lines)
 
 
 def test_reused_times_have_their_age(tmp_path: Path) -> None:

@@ -33,3 +33,4 @@ def test_a_variant_that_left_no_log_is_named(cli: Cli, project: Project) -> None
     done = cli("status", "--log", "base")
     assert (done.exit_code, done.out) == (2, "")
     assert "no failure of 'base' has left a log; cuprof query failures lists what failed" in done.err
+    assert "unknown variant 'bsae': did you mean base?" in cli("status", "--log", "bsae").err

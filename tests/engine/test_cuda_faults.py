@@ -24,7 +24,7 @@ FAULTS: dict[str, tuple[State, str]] = {
     "cuda_misaligned": (State.LAUNCH_ERROR, r".*MISALIGNED_ADDRESS.*"),
     "cuda_trap": (State.LAUNCH_ERROR, r".*(LAUNCH_FAILED|ASSERT|ILLEGAL_INSTRUCTION).*"),
     "cuda_stack_overflow": (State.LAUNCH_ERROR, r".*(ILLEGAL_ADDRESS|HARDWARE_STACK_ERROR|LAUNCH_FAILED).*"),
-    "cuda_endless": (State.TIMED_OUT, r"stopped after 10 s while checking"),
+    "cuda_endless": (State.TIMED_OUT, r"stopped after 10 s \(limits\.check_s\) while checking"),
     "cuda_shared": (State.IMPOSSIBLE, r"shared memory a block 1024 KiB > \d+ KiB of kernel sound"),
     "cuda_threads": (State.IMPOSSIBLE, r"threads a block for .*__launch_bounds__ 1,024 > \d+ of kernel few_threads"),
     "cuda_scratch": (State.LAUNCH_ERROR, r"allocate scratch: out of device memory: .*"),

@@ -291,9 +291,9 @@ def test_a_death_after_some_were_answered_leaves_them_answered(stage: Any) -> No
 @pytest.mark.parametrize(
     ("phase", "age_s", "stopped"),
     [
-        (Phase.BUILD, 9, ""), (Phase.BUILD, 11, "stopped after 10 s while building"),
-        (Phase.CHECK, 19, ""), (Phase.CHECK, 21, "stopped after 20 s while checking"),
-        (Phase.TIME, 19, ""), (Phase.TIME, 21, "stopped after 20 s while timing"),
+        (Phase.BUILD, 9, ""), (Phase.BUILD, 11, "stopped after 10 s (limits.build_s) while building"),
+        (Phase.CHECK, 19, ""), (Phase.CHECK, 21, "stopped after 20 s (limits.check_s) while checking"),
+        (Phase.TIME, 19, ""), (Phase.TIME, 21, "stopped after 20 s (limits.check_s) while timing"),
     ],
 )  # fmt: skip
 def test_each_phase_has_its_limit(stage: Any, phase: Phase, age_s: float, stopped: str) -> None:
@@ -308,7 +308,8 @@ def test_each_phase_has_its_limit(stage: Any, phase: Phase, age_s: float, stoppe
 @pytest.mark.parametrize("backend", ["cpu", "cuda"])
 def test_endless_inputs_time_every_trial_out(stage: Any, backend: str) -> None:
     played = stage([at(NO_TRIAL, Phase.INPUTS, 31)])
-    assert [row[1] for row in played.run("ab", backend=backend)] == ["timed_out"] * 2
+    stopped = "stopped after 30 s (limits.trial_s) while making inputs and reference"
+    assert [row[1:] for row in played.run("ab", backend=backend)] == [("timed_out", stopped)] * 2
 
 
 def test_what_was_said_before_counts_before_a_limit_does(stage: Any) -> None:

@@ -689,6 +689,7 @@ def test_a_reference_may_mask_all() -> None:
     [
         ({"at_most": {"result": "m"}}, "result has at most 'm' rows; give a whole number, or one of n"),
         ({"in_place": ("z",)}, "outputs names z; the inputs are x, y"),
+        ({"reference": lambda q: q}, "reference takes q; the inputs are x, y"),
         ({"verify": lambda z: None}, "verify asks for z; there are n, x, y, result"),
     ],
 )

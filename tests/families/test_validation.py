@@ -103,7 +103,7 @@ def test_missing_source_names_the_files_that_are_there(tmp_path):
     (folder / "plain.cl").touch()
     family = make_family(folder)
     family.cuda("plain", source="plane.cu")(lambda problem, tune: Program(()))
-    with pytest.raises(FamilyError, match=r"source plane\.cu does not exist; beside family\.py there are plain\.cu$"):
+    with pytest.raises(FamilyError, match=r"source plane\.cu does not exist; its folder has plain\.cu$"):
         check_family(family)
 
 

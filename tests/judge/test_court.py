@@ -233,8 +233,9 @@ def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
 def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         court.judge(court.folder / "none.py")
-    with pytest.raises(UsageError, match="is not a candidate"):
-        court.judge(court.write("notes.txt", ""))
+    for name in ("notes.txt", "mine.c"):
+        with pytest.raises(UsageError, match=r"is not a candidate; .* \(C: @family\.kernel\)"):
+            court.judge(court.write(name, ""))
     with pytest.raises(UsageError, match="it has no cuda variant"):
         court.judge(court.write("kernel.cu", ""))
 
