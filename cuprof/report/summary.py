@@ -169,7 +169,7 @@ def _sampling(study: Study) -> dict[str, Any]:
     lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
     wide = ranked[~ranked["stopped_by"].isin(["interval", "slower"])]
     known = wide[(wide["low_ns"] + wide["high_ns"]).notna()]
-    reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
+    half_widths = (known["high_ns"] - known["low_ns"]) / 2 / known["median_ns"]
     silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
     return {
         "lossy": list(dict.fromkeys(frame["variant"].loc[lossy.index])),
@@ -178,8 +178,8 @@ def _sampling(study: Study) -> dict[str, Any]:
         "slower": int((ranked["stopped_by"] == "slower").sum()),
         "wide": len(wide),
         "few": len(wide) - len(known),
-        "reach": float(reach.max()) if len(known) else 0.0,
-        "widest": dict(frame.loc[known.index[int(reach.argmax())]]) if len(known) else {},
+        "half_width": float(half_widths.max()),
+        "widest": next(iter(study.rows(frame.loc[half_widths.nlargest(1).index])), None),
     }
 
 

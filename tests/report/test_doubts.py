@@ -98,7 +98,7 @@ def test_a_wide_interval_is_marked_wherever_a_speedup_rests_on_it(make_study) ->
     assert "interval" not in cells["calm"].note
     overview, *_ = make_overview(study)
     assert "±" in overview.rows[0].cells[2].note
-    assert any(note.startswith("± below a ratio") for note in steps_table(study, TableSpec()).notes)
+    assert any(note.startswith("± below a ratio: half the width") for note in steps_table(study, TableSpec()).notes)
     noisy = make_study(trials[:2], name="noisy")
     assert "±" in {number["name"]: number["value"] for number in conclude(noisy)["numbers"]}["Against the baseline"]
 
