@@ -282,7 +282,7 @@ def _against_base(study: Study, trial: StudyTrial) -> Pair | None:
 def _speedup(study: Study, trial: StudyTrial) -> str:
     if (pair := _against_base(study, trial)) is None or pair.speedup is None:
         return ""
-    return f"{pair.speedup:.2f}×{MARK if pair.doubt else ''}"
+    return f"{pair.speedup:.2f}×{MARK if pair.remark else ''}"
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:

@@ -31,6 +31,8 @@ BUILT_IN: Mapping[str, str] = {
 Made = plot.Figure | Iterable[plot.Figure] | None
 WIDE = 30.0
 """Times that differ by more than this are drawn as points on a logarithmic axis, not as bars: bars need a zero."""
+REACH = 2.0
+"""Error bars end at this many times the longest median, or one wide interval would squeeze all bars."""
 MOST_BARS = 40
 MOST_POINTS = 400
 """Samples a variant that are drawn."""
@@ -85,26 +87,38 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
     if not trials:
         return None
     medians_ns, intervals = [by_time(trial) for trial in trials], [trial.interval for trial in trials]
+    longest_ns, shortest_ns = max(medians_ns), min(medians_ns)
+    is_log = longest_ns / shortest_ns > WIDE
+    first_ns, last_ns = shortest_ns / REACH if is_log else 0.0, longest_ns * REACH
+    drawn = [(max(each[0], first_ns), min(each[1], last_ns)) if each else None for each in intervals]
+    is_cut = [inside != whole for inside, whole in zip(drawn, intervals, strict=True)]
+    notes += say(plot.CAPTIONS, "cut", sum(is_cut))
     scale = choose_scale("time", medians_ns)
     texts = [format_value("time", each) for each in medians_ns]
     bounds = [" to ".join(format_value("time", end) for end in each.interval or ()) for each in trials]
     known_by = [f"({bound or each.few_samples})" for each, bound in zip(trials, bounds, strict=True)]
     facts = [(each.contender, each.tunables.label, by) for each, by in zip(trials, known_by, strict=True)]
     look = plot.hover("%{customdata[0]}", "%{text} %{customdata[2]}", "%{customdata[1]}", facts=facts)
-    look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, intervals, scale, 1.5)}
+    look |= {"text": texts, "textposition": "none", "error_x": plot.error_bars(medians_ns, drawn, scale, 1.5)}
     names, colors = plot.labels(each.contender for each in trials), [styles[each.contender].color for each in trials]
     main = plot.bars("median time", plot.numbers(medians_ns, scale), names, colors, orientation="h", **look)
     # beyond the error bar, so that neither hides the other
-    ends = plot.numbers([trial.interval[1] if trial.interval else by_time(trial) for trial in trials], scale)
-    words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{text}" for text in texts]
-    beside: dict[str, Any] = {"type": "scatter", "mode": "text", "name": "", "x": ends, "y": names, "text": words}
-    beside |= {"textposition": "middle right", "cliponaxis": False, "hoverinfo": "skip"}
-    longest, shortest = max(medians_ns) / scale.divisor, min(medians_ns) / scale.divisor
-    x_axis = plot.axis("Time", scale, rangemode="tozero", range=[0, longest * 1.25])
-    if longest / shortest > WIDE:
+    ends_ns = [each[1] if each else median for each, median in zip(drawn, medians_ns, strict=True)]
+    marks = ["…\N{NO-BREAK SPACE}" if each else "" for each in is_cut]
+    words = [f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{mark}{text}" for mark, text in zip(marks, texts, strict=True)]
+    beside: dict[str, Any] = {"type": "scatter", "mode": "text", "name": "", "y": names, "text": words}
+    beside |= {
+        "x": plot.numbers(ends_ns, scale),
+        "textposition": "middle right",
+        "cliponaxis": False,
+        "hoverinfo": "skip",
+    }
+    last = max(ends_ns) / scale.divisor
+    x_axis = plot.axis("Time", scale, rangemode="tozero", range=[0, last * 1.25])
+    if is_log:
         main |= {"type": "scatter", "mode": "markers", "textposition": "middle center"}
         main["marker"] |= {"size": 11, "symbol": "circle"}
-        ends_of = [math.log10(shortest) - 0.25, math.log10(longest) + 0.7]
+        ends_of = [math.log10(first_ns / scale.divisor) - 0.05, math.log10(last) + 0.7]
         x_axis = plot.axis("Time, logarithmic", scale, type="log", range=ends_of, dtick=1)
     extremes = min(trials, key=by_time), max(trials, key=by_time)
     text = say_once(plot.CAPTIONS, "time", trials, *extremes, study.confidence, None in intervals)

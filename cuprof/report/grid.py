@@ -137,7 +137,7 @@ def _find_remark(study: Study, trial: StudyTrial, name: str, value: float | None
         return ""
     if name == "speedup":
         pair = Pair(study, study.baseline_of(trial, against) or trial, trial)
-        return APART if pair.is_apart else pair.doubt if value is not None else ""
+        return APART if pair.is_apart else pair.remark if value is not None else ""
     if name in QUANTITIES:
         return study.age(trial) if value is not None else ""
     return study.counters.why_missing(trial.id, name) if value is None else ""

@@ -21,8 +21,8 @@ from cuprof.core.text import count, describe_tried
 from cuprof.report.counters import Counters
 from cuprof.report.experiment import Experiment
 from cuprof.report.published import PublishedValue
-from cuprof.report.trials import RANKING, StudyTrial, Timed
-from cuprof.report.units import describe_age, format_value, moment
+from cuprof.report.trials import RANKING, WIDEST, StudyTrial, Timed
+from cuprof.report.units import describe_age, format_ratio, format_value, moment
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search
 from cuprof.statistics.samples import Samples
@@ -128,6 +128,16 @@ class Pair(NamedTuple):
     def doubt(self) -> str:
         """Return "±58 %", the wider of two intervals where it is too wide for a speed-up without a mark."""
         return max(self.base, self.new, key=lambda trial: trial.half_width).doubt
+
+    @property
+    def remark(self) -> str:
+        """Return that doubt; of two narrow intervals the speed-up's own one where it is too wide; else nothing."""
+        row = self.compared
+        if self.doubt or row is None or row.high - row.low <= 2 * WIDEST * row.ratio:
+            return self.doubt
+        if not (row.low and 1 / row.high):
+            return "no interval"
+        return f"interval {format_ratio(1 / row.high)} to {format_ratio(1 / row.low)}"
 
 
 @dataclass(frozen=True, eq=False)

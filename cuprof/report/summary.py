@@ -46,14 +46,16 @@ def conclude(study: Study) -> dict[str, Any]:
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
         endings[group["words"]] += group["trials"]
-    is_clear = len(ranked) > 1 and not Pair(study, ranked[1], ranked[0]).is_level
+    if ranked:
+        study.foresee(ranked[0], ranked[1:])
+    unbeaten = [each for each in ranked[1:] if Pair(study, ranked[0], each).verdict not in (None, Verdict.SLOWER)]
     # above 1 a cache served it
     is_near_peak = bool(ranked) and TELLING_SHARE <= (ranked[0].share or 0.0) <= 1
-    headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, is_clear)
+    headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, not unbeaten)
     found = {"headline": headline, "sentences": [], "cautions": cautions, "method": "", "numbers": []}
     if not ranked:
         return found
-    facts = {**_facts(study, ranked), "is_near_peak": is_near_peak}
+    facts = {**_facts(study, ranked), "is_near_peak": is_near_peak, "unbeaten": unbeaten}
     said = [line.split("\t", 2) for line in say(WORDS, "numbers", study, facts)]
     return found | {
         "sentences": say(WORDS, "sentences", study, facts),
@@ -169,7 +171,7 @@ def _sampling(study: Study) -> dict[str, Any]:
     lossy = ranked[(ranked["stopped_by"] == "excluded") | (lost >= MANY)]
     wide = ranked[~ranked["stopped_by"].isin(["interval", "slower"])]
     known = wide[(wide["low_ns"] + wide["high_ns"]).notna()]
-    reach = np.maximum(known["high_ns"] - known["median_ns"], known["median_ns"] - known["low_ns"]) / known["median_ns"]
+    half_widths = (known["high_ns"] - known["low_ns"]) / 2 / known["median_ns"]
     silent = frame[frame["energy_unavailable"] != ""].groupby("energy_unavailable", sort=False)["variant"]
     return {
         "lossy": list(dict.fromkeys(frame["variant"].loc[lossy.index])),
@@ -178,8 +180,8 @@ def _sampling(study: Study) -> dict[str, Any]:
         "slower": int((ranked["stopped_by"] == "slower").sum()),
         "wide": len(wide),
         "few": len(wide) - len(known),
-        "reach": float(reach.max()) if len(known) else 0.0,
-        "widest": dict(frame.loc[known.index[int(reach.argmax())]]) if len(known) else {},
+        "half_width": float(half_widths.max()),
+        "widest": next(iter(study.rows(frame.loc[half_widths.nlargest(1).index])), None),
     }
 
 

@@ -15,7 +15,7 @@ from cuprof.report.units import choose_scale
 RANKING = (Measure.COLD, Measure.HOT)
 """The measures that trials are ranked by: the first that a trial has."""
 WIDEST = 0.2
-"""Times whose intervals reach further than this from the median are marked wherever a speed-up rests on them."""
+"""Times with intervals wider than ± this share of the median are marked wherever a speed-up rests on them."""
 KINDS = ("kernel", "library", "cpu")
 Key = TypeVar("Key", bound=Hashable)
 Item = TypeVar("Item")

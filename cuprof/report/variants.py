@@ -115,7 +115,7 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
                 pair = Pair(study, base, trial)
                 words = pair.verdict if pair.is_level else ""
                 values[name] = pair.speedup
-                notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.doubt]))
+                notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.remark]))
         rows.append(Step(trial, {name: value for name, value in values.items() if value is not None}, notes))
     return rows
 

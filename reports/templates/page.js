@@ -35,7 +35,7 @@
       var columns = !narrow.matches ? 4 : longest > 16 ? 1 : 2;
       var rows = narrow.matches || printing ? Math.ceil(spec.data.length / columns) : 0;
       layout.legend = narrow.matches || printing
-        ? { orientation: "h", x: 0, y: -0.22, yanchor: "top", font: { size: 10 }, entrywidthmode: "fraction", entrywidth: 1 / columns }
+        ? { orientation: "h", x: 0, yref: "container", y: 0, yanchor: "bottom", font: { size: 10 }, entrywidthmode: "fraction", entrywidth: 1 / columns }
         : { orientation: "v", x: 1.01, y: 1, font: { size: 12 } };
       layout.height += rows * 22;
     }

@@ -71,7 +71,7 @@ BOUNDED = (
 def test_too_few_samples_stand_in_place_of_an_interval_and_a_bound_is_named(tmp_path: Path) -> None:
     with open_store(tmp_path) as store:
         lines = to_text(result_parts(load_study(store, sweep_id=fill(store, BOUNDED))), 100).splitlines()
-    assert lines[1:-2] == FEW.splitlines()
+    assert lines[1:-3] == FEW.splitlines()
 
 
 def test_json_has_no_interval_of_too_few_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +162,7 @@ FEW = """\
 variant        time µs         ±%   GB/s  % peak  speedup  stopped by
 ───────────────────────────────────────────────────────────────────────────
 bounded           20.0        0.2  209.7    21.0    3.00×  time, 40 samples
-once              30.0   1 sample  139.8    14.0    2.00×  samples
+once              30.0   1 sample  139.8    14.0   2.00×!  samples
 narrow (base)     60.0        0.2   69.9     7.0    1.00×
 slow             900.0  3 samples    4.7     0.5    0.07×  time
 """
@@ -193,6 +193,19 @@ def test_a_noisy_time_and_what_is_compared_with_it_are_marked(tmp_path: Path) ->
     assert rows["noisy"].split()[5].endswith("×!")
     assert "!" not in rows["quiet"] + rows["base"]
     assert "! an interval wider than ±20%: time it again before you rank by it (retry=noisy)" in lines
+
+
+def test_a_speedup_with_a_wide_interval_is_marked_beside_two_narrow_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends, speedup = {"narrow": (0.45, 0.55), "wide": (0.0036, 0.592), "open": (0.0, 1e300)}, re.compile(r"[\d.]+×!?")
+    found = []
+    for name, (low, high) in ends.items():
+        judgement = Judgement(Verdict.FASTER, 0.5, low, high, True, 0.05)
+        monkeypatch.setattr(Pair, "compared", property(lambda pair, found=judgement: found if pair.key else None))
+        (folder := tmp_path / name).mkdir()
+        found.append(speedup.findall("".join(shown(folder, Made("base", 20.0), Made("fast", 10.0))[3:5]))[0][-1])
+    assert found == ["×", "!", "!"]
 
 
 def test_messages_that_differ_in_a_type_are_two_reasons(tmp_path: Path) -> None:

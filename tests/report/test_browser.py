@@ -101,6 +101,18 @@ def test_the_page_is_quiet_and_fits(browser: Any, pages: dict[str, Path], name: 
     assert browser.execute_script(outside) == 0
 
 
+def test_a_legend_on_a_phone_stands_below_the_title_of_the_axis(browser: Any, pages: dict[str, Path]) -> None:
+    open_page(browser, pages["long"], 400)
+    gaps = (
+        "let at = (e, name) => e.querySelector(name).getBoundingClientRect();"
+        "return [...document.querySelectorAll('.plot')].filter(e => e.querySelector('.legend'))"
+        ".map(e => at(e, '.legend').top - at(e, '.xtitle').bottom)"
+    )
+    found = browser.execute_script(gaps)
+    assert found
+    assert min(found) >= 0
+
+
 def test_what_the_reader_sees(browser: Any, pages: dict[str, Path]) -> None:
     from selenium.webdriver.common.by import By
 

@@ -58,6 +58,36 @@ def test_two_that_cannot_be_told_apart_are_about_equal(make_study) -> None:
     assert said["sentences"][0].startswith("new is not told apart from the baseline base: 0.996× (interval 0.9")
 
 
+def test_what_is_not_told_apart_is_not_called_faster(make_study) -> None:
+    """Here no verdict tells the best, a CPU variant, from the kernels, of which the third is clearly slower."""
+    trials = [Made("host", 10.0, kind="cpu", spread=0.2, device=CPU)]
+    trials += [Made(name, time, spread=0.2, device=CPU) for name, time in (("a", 10.05), ("b", 10.1), ("c", 90.0))]
+    said = conclude(make_study(trials))
+    assert said["headline"].startswith("host has the shortest median of the right variants at ")
+    assert said["sentences"][0] == "That is the baseline itself; a and b are not shown to be slower."
+    (sentence,) = [each for each in said["sentences"] if "CPU variant" in each]
+    assert sentence.startswith("The best CPU variant, host (10.00\u00a0µs [")
+    assert "is not told apart from the best of the others, a: 0.98" in sentence
+
+
+def test_a_cpu_variant_is_called_faster_where_the_verdict_says_so(make_study) -> None:
+    def say(device):
+        trials = [Made("a", 20.0, device=device), Made("host", 10.0, kind="cpu", device=CPU)]
+        said = conclude(make_study(trials, name=device.name))["sentences"]
+        return next(each for each in said if "CPU variant" in each)
+
+    assert say(CPU).startswith("The best CPU variant, host, is faster here than the best of the others, a: 10.0")
+    assert say(GPU).startswith("The best CPU variant, host, has a shorter median here than the best of the others, a")
+
+
+def test_one_unclear_rival_is_enough_for_no_clear_winner(make_study) -> None:
+    said = conclude(make_study([Made("base", 10.0), Made("near", 10.5), Made("noisy", 10.6, spread=0.9)]))
+    assert said["headline"].startswith("base has the shortest median")
+    assert said["sentences"][0] == "That is the baseline itself; noisy is not shown to be slower."
+    alone = conclude(make_study([Made("base", 10.0), Made("far", 30.0)], name="clear"))
+    assert alone["sentences"][0] == "That is the baseline itself: nothing else that ran is faster."
+
+
 def test_steps_in_the_published_order_and_out_of_it(make_study) -> None:
     steps = f"steps: [{', '.join(STEPS)}]"
     trials = [Made(name, time) for name, time in zip(STEPS, (50, 40, 30, 20, 10), strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from study_data import CPU, GPU, START, Made, fill
@@ -98,9 +99,20 @@ def test_a_wide_interval_is_marked_wherever_a_speedup_rests_on_it(make_study) ->
     assert "interval" not in cells["calm"].note
     overview, *_ = make_overview(study)
     assert "±" in overview.rows[0].cells[2].note
-    assert any(note.startswith("± below a ratio") for note in steps_table(study, TableSpec()).notes)
+    assert any(note.startswith("± below a ratio: half the width") for note in steps_table(study, TableSpec()).notes)
     noisy = make_study(trials[:2], name="noisy")
     assert "±" in {number["name"]: number["value"] for number in conclude(noisy)["numbers"]}["Against the baseline"]
+
+
+def test_a_wide_interval_of_a_speedup_stands_below_it_though_both_times_are_narrow(make_study, monkeypatch) -> None:
+    study = make_study([Made("base", 20.0), Made("new", 10.0)])
+    row = SimpleNamespace(verdict="faster", ratio=0.5, low=0.1, high=0.6)
+    monkeypatch.setattr(Pair, "compared", row)
+    assert steps_table(study, TableSpec()).rows[1].cells[3].note == "interval 1.67 to 10.0"
+    pivot = grid_table(study, TableSpec(kind="pivot", value="speedup"))
+    assert "interval 1.67 to 10.0" in repr(pivot.rows[1])
+    row.low, row.high = 0.45, 0.55
+    assert steps_table(study, TableSpec()).rows[1].cells[3].note == ""
 
 
 def test_a_share_above_the_peak_is_explained_and_is_no_headline(make_study) -> None:

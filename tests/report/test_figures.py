@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,27 @@ def test_a_time_of_too_few_samples_has_no_error_bar(make_study) -> None:
     assert [words[2] for words in figure.data[0]["customdata"]][1:] == ["(3 samples)", "(1 sample)"]
     assert figure.data[1]["x"][1:] == [20.0, 15.0]
     assert figure.text.endswith("times of too few samples for one have none.")
+
+
+@pytest.mark.parametrize("longest", [20.0, 9000.0])
+def test_an_error_bar_beyond_the_figure_ends_at_a_mark_and_its_number_stays(make_study, longest: float) -> None:
+    study = make_study([Made("a", 10.0), Made("b", longest)])
+    high_ns = study.timings["high_ns"].where(study.timings["median_ns"] < 15e3, 1e12)
+    figure = by_id(replace(study, timings=study.timings.assign(high_ns=high_ns)))["figure-time"]
+    _, end = figure.layout["xaxis"]["range"]
+    last = 10**end if figure.layout["xaxis"].get("type") == "log" else end
+    assert max(figure.data[1]["x"]) < 0.9 * last
+    assert figure.data[0]["x"][1] + figure.data[0]["error_x"]["array"][1] == pytest.approx(figure.data[1]["x"][1])
+    assert ["…" in text for text in figure.data[1]["text"]] == [False, True]
+    assert "1 error bar marked … goes on beyond the figure" in figure.notes[0]
+
+
+def test_a_wide_error_bar_has_room_before_its_number(make_study) -> None:
+    study = make_study([Made("a", 10.0), Made("b", 20.0)])
+    figure = by_id(replace(study, timings=study.timings.assign(high_ns=36_000.0)))["figure-time"]
+    assert figure.data[1]["x"] == [36.0, 36.0]
+    assert figure.layout["xaxis"]["range"] == [0, 45.0]
+    assert figure.notes == ()
 
 
 def test_points_and_variants_are_capped_and_it_is_said(make_study) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from study_data import Made
 
@@ -42,6 +44,16 @@ def test_wide_intervals_are_counted(cautions) -> None:
     wide = [Made(name, spread=0.1, stopped_by="time") for name in "bc"]
     (note,) = cautions(Made("a"), *wide)
     assert note.startswith(f"2 of 3 {BEGIN}the widest, of c at ")
+
+
+def test_the_widest_is_as_wide_as_in_the_tables(make_study) -> None:
+    """Half the width of the interval counts, not its far end."""
+    study = make_study([Made("b", tune={"block": 64}, stopped_by="time")])
+    study = replace(study, timings=study.timings.assign(low_ns=9000.0, median_ns=10_000.0, high_ns=30_000.0))
+    (note,) = conclude(study)["cautions"]
+    assert note == f"1 of 1 {BEGIN}the widest, of b (block=64) at n=2^20, is ±105.0\u00a0%.".replace(
+        "timings", "timing"
+    )
 
 
 def test_timings_of_too_few_samples_reach_no_width(cautions) -> None:
