@@ -98,7 +98,7 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
 
     family = name_family(arguments.family)
     with reading(arguments.store) as connection:
-        runs = list_earlier(connection, family, Measure(arguments.measure))
+        runs = list_earlier(connection, family, Measure(arguments.measure), newest=True)
         if not runs:
             tried = {each.family for each in list_tried_sweeps(connection)}
             if family not in (known := tried | {*list_families(find_project().folders("kernels"))}):
