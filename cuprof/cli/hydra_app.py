@@ -213,7 +213,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], l
     own = [setting for script in scripts for setting in read_settings(script)]
     replaced = tuple(f"{key_of(word)}." for word in typed)
     settings = [each for each in own if not f"{key_of(each)}.".startswith(replaced)]
-    settings += map(_family_setting, words)
+    settings += [_family_setting(word, is_stored=command == "report") for word in words]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     if values["package"] and not values["cfg"]:
@@ -221,7 +221,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], l
     return {name: value for name, value in values.items() if value}, settings
 
 
-def _family_setting(word: str) -> str:
+def _family_setting(word: str, *, is_stored: bool) -> str:
     """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
         return word
@@ -229,7 +229,8 @@ def _family_setting(word: str) -> str:
         return f"family={quoted(word)}"
     if word.endswith(".json") or Path(word).is_dir():
         return f"family={quoted(str(Path(word).absolute()))}"
-    return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
+    is_name = word.replace("-", "_").isidentifier()
+    return name_setting(word, find_project(), is_stored=is_stored) if is_name else word
 
 
 class _Parser(CommandParser):

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from cuprof.cli.choice import is_chosen
+from cuprof.cli.choice import is_chosen, is_typed
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
@@ -145,12 +145,15 @@ def report(config: SweepConfig, project: Project) -> int:
 
     is_file = not config.experiment and is_path(config.family)
     chosen, name = config.report.sweep, config.experiment or name_family(config.family)
+    words = shlex.split(config.command_line)[2:]
+    if chosen is not None and not is_typed(words):
+        name = ""  # the number alone says which
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         with store.snapshot() as connection:
             try:
                 sweep = get_sweep(connection, name, chosen, is_file=is_file)
             except UnknownNameError as error:
-                if not is_chosen(shlex.split(config.command_line)[2:], project):
+                if not is_chosen(words, project):
                     stored = suggest("", error.known)
                     raise UsageError(f"no experiment was named {error.where}: {stored}") from error
                 if config.family.endswith(".py") and not Path(config.family).exists():
@@ -158,7 +161,7 @@ def report(config: SweepConfig, project: Project) -> int:
                 raise
         title = "" if is_file else name  # a study of the file's name describes other kernels
         path = write_page(store, sweep, config, project, title, chosen)
-    found = {"experiment": config.experiment, "sweep": sweep.id, "report": str(path)}
+    found = {"experiment": config.experiment if name else sweep.experiment, "sweep": sweep.id, "report": str(path)}
     emit(found, config.output == "json", [Line(str(path))])
     return 0
 

@@ -46,17 +46,34 @@ def test_an_earlier_sweep_has_a_page_of_its_own(cli: Cli, sweeps: list[int]) -> 
     assert "not finished" not in Path(chosen["report"]).read_text(encoding="utf-8")
 
 
+def test_a_number_alone_says_which_sweep(cli: Cli, sweeps: list[int]) -> None:
+    page = json.loads(cli("report", f"report.sweep={sweeps[2]}", "output=json").out)
+    assert (page["sweep"], page["experiment"]) == (sweeps[2], "cuconv")
+    assert Path(page["report"]).name == f"cuconv-sweep-{sweeps[2]}.html"
+
+
+def test_a_family_that_is_only_stored_is_taken_by_its_name(cli: Cli, project: Project) -> None:
+    with Store.open(project.database_url) as store:
+        fill(store, [Made("a")], name="merged", experiment="", family="merged")
+    assert Path(cli("report", "merged").out.strip()).name == "merged.html"
+    assert "did you mean merged?" in cli("report", "mergd").err
+    assert "did you mean measure=quick?" in cli("report", "quick").err
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
         ("report.sweep=77", "there is no sweep 77; the newest is 3"),
-        ("report.sweep=3", "sweep 3 is of experiment=cuconv, not of reduction; write experiment=cuconv report.sweep=3"),
+        (
+            "experiment=reduction report.sweep=3",
+            "sweep 3 is of experiment=cuconv, not of reduction; write experiment=cuconv report.sweep=3",
+        ),
         ("report.sweep=0", "report.sweep is 0; it must be from 1 to"),
         ("report.sweep=last", "report.sweep is 'last'; it must be a whole number"),
     ],
 )
 def test_a_sweep_that_cannot_be_shown_is_one_line(cli: Cli, sweeps: list[int], setting: str, message: str) -> None:
-    result = cli("report", setting)
+    result = cli("report", *setting.split())
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
