@@ -13,6 +13,7 @@ from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project, try_writing
+from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
     from cuprof.config.model import SweepConfig
@@ -138,7 +139,7 @@ def task(config: SweepConfig, project: Project) -> int:
 def report(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
     from cuprof.cli.results import write_page
-    from cuprof.families.origin import is_path
+    from cuprof.families.origin import is_path, list_families
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
     from cuprof.store import Store
@@ -158,6 +159,11 @@ def report(config: SweepConfig, project: Project) -> int:
                     raise UsageError(f"no experiment was named {error.where}: {stored}") from error
                 if config.family.endswith(".py") and not Path(config.family).exists():
                     raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
+                if config.experiment or is_file or name in list_families(project.folders("kernels")):
+                    what = f"{'experiment' if config.experiment else 'family'}={name}"
+                    run = f"run cuprof sweep {config.family if is_file else what} first"
+                    others = f", or report one of {list_first(error.known, 3)}" if error.known else ""
+                    raise UsageError(f"no sweep of {name} is stored; {run}{others}") from error
                 raise
         title = "" if is_file else name  # a study of the file's name describes other kernels
         path = write_page(store, sweep, config, project, title, chosen)

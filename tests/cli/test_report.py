@@ -83,7 +83,7 @@ def test_where_only_a_swept_file_is_stored_its_family_is_named(cli: Cli, project
     url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
     with Store.open(url) as store:
         fill(store, [Made("a")], name="mine", experiment="", family="mine")
-    for words in ((), ("experiment=cuconv",), ("family=other",)):
+    for words in ((), ("family=other",)):
         refused = cli("report", *words)
         assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
         assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
@@ -121,7 +121,9 @@ def test_where_nobody_named_an_experiment_none_is_called_unknown(cli: Cli, proje
     said = "error: no experiment was named (the newest sweep is of family=add; write that): there are add\n"
     refused = cli("report")
     assert (refused.exit_code, refused.err) == (2, said)
-    assert "unknown stored experiment 'reduction'" in cli("report", "experiment=reduction").err
+    for words, name in ((("experiment=reduction",), "experiment=reduction"), (("cuconv",), "family=cuconv")):
+        none = f"no sweep of {name.partition('=')[2]} is stored; run cuprof sweep {name} first, or report one of add\n"
+        assert cli("report", *words).err == f"error: {none}"
 
 
 def test_the_page_of_a_file_is_not_that_of_an_experiment_of_its_name(cli: Cli, project: Project) -> None:
