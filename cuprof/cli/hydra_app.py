@@ -22,7 +22,7 @@ from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import find_meant, is_chosen, name_setting, tell_choice
 from cuprof.cli.output import print_error, print_message
 from cuprof.config.overrides import key_of, quoted
-from cuprof.core.errors import ConfigError
+from cuprof.core.errors import ConfigError, UnknownNameError
 from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
 from cuprof.core.text import list_first
@@ -95,6 +95,7 @@ class HydraCommand:
 def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple[dict[str, SweepConfig], list[str]]:
     """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
     from cuprof.config.composer import Composer
+    from cuprof.families.origin import list_families
 
     options, typed = read_arguments(command, argv)
     composer = Composer(project, typed, options)
@@ -104,7 +105,12 @@ def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple
             one = replaced.partition(",")[0]
             raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
         return composer.show()
-    return composer.jobs(command_line), typed
+    try:
+        return composer.jobs(command_line), typed
+    except UnknownNameError as error:
+        if error.what == "experiment" and error.name in list_families(project.folders("kernels")):
+            raise ConfigError(f"{error.name} is a family: write family={error.name}") from None
+        raise
 
 
 def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
