@@ -98,7 +98,7 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
 
     family = name_family(arguments.family)
     with reading(arguments.store) as connection:
-        runs = list_earlier(connection, family, Measure(arguments.measure))
+        runs = list_earlier(connection, family, Measure(arguments.measure), newest=True)
         if not runs:
             tried = {each.family for each in list_tried_sweeps(connection)}
             if family not in (known := tried | {*list_families(find_project().folders("kernels"))}):
@@ -124,6 +124,12 @@ def _parts(portfolio: Portfolio) -> Iterator[Part]:
     if portfolio.within:
         what = f"{'keeps' if is_one else 'keep'} {problems} within {100 * portfolio.within:g}%"
     yield Line(f"{count(len(named), 'configuration')} {what}")
+    if portfolio.elsewhere:
+        others = (
+            f"{name} (faster at {count(faster, 'problem')})" if faster else name
+            for name, faster in portfolio.elsewhere.items()
+        )
+        yield Line(f"also stored: times on {', '.join(others)}; choose with --device")
     if few := sum(pick.is_few for pick in portfolio.picks):
         text = f"{few} of these choices {'is' if few == 1 else 'are'} known by few samples, the longest of which counts"
         yield Line(f"{text}; cuprof sweep of them, without search, takes more")

@@ -40,8 +40,11 @@ def find_meant(word: str) -> str:
     return f"{key}={value or '…'}" if key in GROUPS else ""
 
 
-def name_setting(word: str, project: Project) -> str:
+def name_setting(word: str, project: Project, *, is_stored: bool = False) -> str:
     """Return the setting that a word without "=" stands for: the family of that name, else the experiment.
+
+    Args:
+        is_stored: it may also be a family that is only in the database.
 
     Raises:
         ConfigError: there is neither; the message names the nearest.
@@ -52,6 +55,8 @@ def name_setting(word: str, project: Project) -> str:
     if word in families or word in experiments:
         return f"{'family' if word in families else 'experiment'}={word}"
     meant = find_meant(word)
+    if is_stored and not meant:
+        return f"family={word}"
     hint = f"did you mean {meant}?" if meant else suggest(word, {*families, *experiments})
     raise ConfigError(f"{word!r} is not a setting (NAME=VALUE), a family or an experiment: {hint}")
 
@@ -72,8 +77,12 @@ def is_chosen(argv: Sequence[str], project: Project) -> bool:
     In a checkout of cuprof its default experiment is meant; elsewhere it would be somebody else's kernels.
     """
     own = (folder for folder in project.folders("conf") if folder != bundled("conf"))
-    if project.root == checkout() or any((folder / "config.yaml").is_file() for folder in own):
-        return True
+    is_own = any((folder / "config.yaml").is_file() for folder in own)
+    return project.root == checkout() or is_own or is_typed(argv)
+
+
+def is_typed(argv: Sequence[str]) -> bool:
+    """Return whether a command line itself says what to run, or has an option that shows something."""
     words = [word for word, option in zip(argv, ["", *argv], strict=False) if option not in _PLACES]
     return any(
         word.partition("=")[0] not in (*_PLACES, "--multirun", "-m")

@@ -22,7 +22,7 @@ from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import find_meant, is_chosen, name_setting, tell_choice
 from cuprof.cli.output import print_error, print_message
 from cuprof.config.overrides import key_of, quoted
-from cuprof.core.errors import ConfigError
+from cuprof.core.errors import ConfigError, UnknownNameError
 from cuprof.core.interrupts import stop_with_parent
 from cuprof.core.project import Project, find_project
 from cuprof.core.text import list_first
@@ -95,6 +95,7 @@ class HydraCommand:
 def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple[dict[str, SweepConfig], list[str]]:
     """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
     from cuprof.config.composer import Composer
+    from cuprof.families.origin import list_families
 
     options, typed = read_arguments(command, argv)
     composer = Composer(project, typed, options)
@@ -104,7 +105,12 @@ def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple
             one = replaced.partition(",")[0]
             raise ConfigError(f"this experiment stands for several, and --cfg and --info show one: write {one}")
         return composer.show()
-    return composer.jobs(command_line), typed
+    try:
+        return composer.jobs(command_line), typed
+    except UnknownNameError as error:
+        if error.what == "experiment" and error.name in list_families(project.folders("kernels")):
+            raise ConfigError(f"{error.name} is a family: write family={error.name}") from None
+        raise
 
 
 def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
@@ -213,7 +219,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], l
     own = [setting for script in scripts for setting in read_settings(script)]
     replaced = tuple(f"{key_of(word)}." for word in typed)
     settings = [each for each in own if not f"{key_of(each)}.".startswith(replaced)]
-    settings += map(_family_setting, words)
+    settings += [_family_setting(word, is_stored=command == "report") for word in words]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     if values["package"] and not values["cfg"]:
@@ -221,7 +227,7 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], l
     return {name: value for name, value in values.items() if value}, settings
 
 
-def _family_setting(word: str) -> str:
+def _family_setting(word: str, *, is_stored: bool) -> str:
     """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
     if "=" in word:
         return word
@@ -229,7 +235,8 @@ def _family_setting(word: str) -> str:
         return f"family={quoted(word)}"
     if word.endswith(".json") or Path(word).is_dir():
         return f"family={quoted(str(Path(word).absolute()))}"
-    return name_setting(word, find_project()) if word.replace("-", "_").isidentifier() else word
+    is_name = word.replace("-", "_").isidentifier()
+    return name_setting(word, find_project(), is_stored=is_stored) if is_name else word
 
 
 class _Parser(CommandParser):

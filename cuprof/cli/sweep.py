@@ -7,12 +7,13 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from cuprof.cli.choice import is_chosen
+from cuprof.cli.choice import is_chosen, is_typed
 from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.output import Line, emit, preview_parts, print_message
 from cuprof.core.errors import UnknownNameError, UsageError, suggest
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project, try_writing
+from cuprof.core.text import list_first
 
 if TYPE_CHECKING:
     from cuprof.config.model import SweepConfig
@@ -138,27 +139,35 @@ def task(config: SweepConfig, project: Project) -> int:
 def report(config: SweepConfig, project: Project) -> int:
     """Write the page of one experiment, unless it is up to date, and print its path."""
     from cuprof.cli.results import write_page
-    from cuprof.families.origin import is_path
+    from cuprof.families.origin import is_path, list_families
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
     from cuprof.store import Store
 
     is_file = not config.experiment and is_path(config.family)
     chosen, name = config.report.sweep, config.experiment or name_family(config.family)
+    words = shlex.split(config.command_line)[2:]
+    if chosen is not None and not is_typed(words):
+        name = ""  # the number alone says which
     with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
         with store.snapshot() as connection:
             try:
                 sweep = get_sweep(connection, name, chosen, is_file=is_file)
             except UnknownNameError as error:
-                if not is_chosen(shlex.split(config.command_line)[2:], project):
+                if not is_chosen(words, project):
                     stored = suggest("", error.known)
                     raise UsageError(f"no experiment was named {error.where}: {stored}") from error
                 if config.family.endswith(".py") and not Path(config.family).exists():
                     raise UsageError(f"there is no file {config.family}, and no sweep of it is stored") from error
+                if config.experiment or is_file or name in list_families(project.folders("kernels")):
+                    what = f"{'experiment' if config.experiment else 'family'}={name}"
+                    run = f"run cuprof sweep {config.family if is_file else what} first"
+                    others = f", or report one of {list_first(error.known, 3)}" if error.known else ""
+                    raise UsageError(f"no sweep of {name} is stored; {run}{others}") from error
                 raise
         title = "" if is_file else name  # a study of the file's name describes other kernels
         path = write_page(store, sweep, config, project, title, chosen)
-    found = {"experiment": config.experiment, "sweep": sweep.id, "report": str(path)}
+    found = {"experiment": config.experiment if name else sweep.experiment, "sweep": sweep.id, "report": str(path)}
     emit(found, config.output == "json", [Line(str(path))])
     return 0
 

@@ -106,6 +106,21 @@ class Ladder:
             known.add(index)
         return len(known), spent_s.get(sweep_id, 0.0)
 
+    def restart_baseline(self, baseline: str) -> list[int]:
+        """Return the baseline's fastest stored trial of each problem where this sweep has tried none; it climbs anew.
+
+        A speed-up needs both times from one sweep. Where all trials are of one variant, nothing is returned.
+        """
+        groups, values = self.strategy.space.groups, self.strategy.values
+        if len({trial.variant for trial in self.trials}) == 1:
+            return []
+        known = [index for index in values if self.trials[index].variant == baseline]
+        done = {groups[index] for index in known if index in self.tried}
+        right = [index for index in known if groups[index] not in done and not math.isnan(values[index])]
+        best = {groups[index]: index for index in sorted(right, key=values.__getitem__, reverse=True)}
+        self.climbed.update({index: -self.climbed[index] for index in best.values()})
+        return [*best.values()]
+
     def tell(self, index: int, outcome: Outcome) -> None:
         """Take the result of a trial on its rung."""
         self.strategy.tell(index, self.value_of(outcome), _cost_s(outcome))

@@ -100,10 +100,11 @@ class SearchScheduler:
         self._kept_s = keep_time(prepared.config, self._final_turns)
         self._most_trials = self.settings.most_trials(len(self.trials))
         self._began, self._tried_s = clock(), 0.0
-        self._given: set[int] = set()
+        baseline = prepared.config.baseline or prepared.family.get_baseline()
+        self._orphans = self.ladder.restart_baseline(baseline)[: self._most_trials]
+        self._given = {*self._orphans}
         self._asked: defaultdict[Executor, list[int]] = defaultdict(list)
         """What an executor builds, or is to measure next."""
-        self._orphans: list[int] = []
         self._out: defaultdict[Executor, set[int]] = defaultdict(set)
         self._uncounted: defaultdict[Executor, dict[str, Outcome]] = defaultdict(dict)
         self.endings: list[Final] = []

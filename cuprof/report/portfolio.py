@@ -57,13 +57,18 @@ class Pick:
 
 @dataclass(frozen=True)
 class Portfolio:
-    """The fewest configurations, and what each problem takes of them."""
+    """The fewest configurations, and what each problem takes of them.
+
+    Args:
+        elsewhere: other devices with times, where none was asked for → at how many of these problems they are faster.
+    """
 
     family: str
     device: str
     within: float
     configurations: tuple[Configuration, ...]
     picks: tuple[Pick, ...]
+    elsewhere: Mapping[str, int]
 
 
 def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, device: str = "") -> Portfolio:
@@ -83,6 +88,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     right = [run for run in runs if _is_right(run)]
     if not right:
         raise SelectionError(f"no right time of family {family} is stored; run cuprof sweep family={family} first")
+    others = set() if device else {run.device for run in right}
     device = device or right[-1].device
     here = _choose_looks(run for run in runs if run.device == device)
     if not here:
@@ -93,7 +99,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     cells = {(problems[run.problem], columns[run.variant, run.tunables]): run for run in here}
     times = np.full((len(problems), len(columns)), np.nan)
     for cell, run in cells.items():
-        times[cell] = sure_time(run.median_ns or math.nan, run.high_ns or math.nan, run.samples, run.confidence)
+        times[cell] = _sure_ns(run)
     chosen, ratios = find_portfolio(times, within), times / np.nanmin(times, axis=1, keepdims=True)
     configurations = list(columns)
     picks = []
@@ -101,7 +107,13 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
         number = int(np.nanargmin(times[row, chosen]))
         run, ratio = cells[row, chosen[number]], float(ratios[row, chosen[number]])
         picks.append(Pick(problem, number, ratio, run.median_ns or 0.0, run.samples, _is_few(run)))
-    return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks))
+    best_ns = dict(zip(problems, np.nanmin(times, axis=1), strict=True))
+    elsewhere = {}
+    for other in sorted(others - {device}):
+        looks = _choose_looks(run for run in runs if run.device == other)
+        elsewhere[other] = len({run.problem for run in looks if _sure_ns(run) < best_ns.get(run.problem, 0.0)})
+    chosen_ones = tuple(configurations[each] for each in chosen)
+    return Portfolio(family, device, within, chosen_ones, tuple(picks), elsewhere)
 
 
 def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
@@ -116,6 +128,10 @@ def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:
         if looks and newest.state is State.OK:
             chosen.append(max(looks, key=lambda run: (not _is_few(run), run.sweep_id, run.samples)))
     return chosen
+
+
+def _sure_ns(run: EarlierRun) -> float:
+    return sure_time(run.median_ns or math.nan, run.high_ns or math.nan, run.samples, run.confidence)
 
 
 def _is_right(run: EarlierRun) -> bool:

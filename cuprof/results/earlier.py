@@ -49,9 +49,13 @@ class EarlierRun:
 
 
 def list_earlier(
-    connection: Connection, family: str, measure: Measure, variants: Collection[str] = ()
+    connection: Connection, family: str, measure: Measure, variants: Collection[str] = (), *, newest: bool = False
 ) -> list[EarlierRun]:
-    """Return every run of a family, or of some variants, that was more than skipped, in the order of their storing."""
+    """Return every run of a family, or of some variants, that was more than skipped, in the order of their storing.
+
+    Args:
+        newest: of each variant on a device only those of the source that its newest sweep there went by.
+    """
     run, timing = t.run.c, t.timing.c
     chosen = [t.variant.c.name.in_(variants)] if variants else []
     facts: list[Any] = [run[name] for name in ("sweep_id", "state", "started_at", "duration_ns")]
@@ -69,7 +73,32 @@ def list_earlier(
         .where(t.variant.c.family == family, *chosen, run.state != str(State.SKIPPED))
         .order_by(run.id)
     )
-    return [as_record(row, EarlierRun, circumstances=tuple(row[-len(circumstances) :])) for row in rows]
+    runs = [as_record(row, EarlierRun, circumstances=tuple(row[-len(circumstances) :])) for row in rows]
+    if not newest:
+        return runs
+    current = _list_current(connection, family)
+    return [run for run in runs if (run.variant, run.circumstances[1], run.device) in current]
+
+
+def _list_current(connection: Connection, family: str) -> set[tuple[str, str, str]]:
+    """Return (variant, source's hash, device) of what each variant's newest sweep on each device went by.
+
+    Not of its newest run: where an edit has been taken back, the sweep finds everything stored.
+    """
+    device = sa.func.coalesce(t.device.c.name, "").label("device")
+    rows = connection.execute(
+        sa.select(t.variant.c.name, t.variant.c.source_hash, device, t.sweep.c.id, t.sweep.c.started_at)
+        .join(t.trial, t.trial.c.variant_id == t.variant.c.id)
+        .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+        .join(t.sweep, t.sweep.c.id == t.sweep_trial.c.sweep_id)
+        .join(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+        .outerjoin(t.device, t.device.c.id == t.run.c.device_id)
+        .where(t.variant.c.family == family, t.run.c.state != str(State.SKIPPED))
+        .distinct()
+        .order_by(t.sweep.c.started_at, t.sweep.c.id)
+    ).all()
+    newest = {(variant, where): sweep_id for variant, _, where, sweep_id, _ in rows}
+    return {(variant, text, where) for variant, text, where, sweep_id, _ in rows if newest[variant, where] == sweep_id}
 
 
 def count_outdated(connection: Connection, family: str) -> int:

@@ -1,8 +1,28 @@
 -- One row a family, problem, device, measure and method: the fastest right variant with its tunables, of all sweeps.
 -- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed; those of more
--- samples come first. Of what a search looked at again the earlier looks do not count: the luckiest of them would be best.
+-- samples come first. Of a variant only the source counts that its newest sweep on the device went by. Of what a search looked at again the earlier looks do not count: the luckiest of them would be best.
 CREATE VIEW best AS
-WITH groups AS MATERIALIZED (
+WITH swept AS MATERIALIZED (
+    SELECT DISTINCT m.sweep_id, t.variant_id, COALESCE(m.device_id, t.device_id) AS device_id
+    FROM sweep_trial AS m
+    JOIN trial AS t ON t.id = m.trial_id
+    WHERE m.run_id IS NOT NULL AND m.unavailable_reason IS NULL
+),
+newest AS MATERIALIZED (
+    SELECT DISTINCT a.variant_id, a.device_key
+    FROM (
+        SELECT
+            h.variant_id,
+            COALESCE(e.comparable, '') AS device_key,
+            RANK() OVER (PARTITION BY u.family, u.name, e.comparable ORDER BY s.started_at DESC, s.id DESC) AS place
+        FROM swept AS h
+        JOIN variant AS u ON u.id = h.variant_id
+        JOIN sweep AS s ON s.id = h.sweep_id
+        LEFT JOIN device AS e ON e.id = h.device_id
+    ) AS a
+    WHERE a.place = 1
+),
+groups AS MATERIALIZED (
     SELECT
         k.problem_id,
         k.variant_id,
@@ -31,6 +51,7 @@ ranked AS MATERIALIZED (
     FROM groups AS q
     JOIN variant AS u ON u.id = q.variant_id
     LEFT JOIN device AS e ON e.id = q.device_id
+    JOIN newest AS n ON n.variant_id = q.variant_id AND n.device_key = COALESCE(e.comparable, '')
     WHERE u.expected = 'right'
     WINDOW alike AS (PARTITION BY u.family, q.problem_id, e.comparable, q.measure, q.method)
 )

@@ -17,7 +17,7 @@ import pytest
 from cuprof.core.project import Project
 from cuprof.store import Store
 from tests.conftest import Result
-from tests.report.study_data import Made, fill
+from tests.report.study_data import CPU, Made, fill
 
 Cli = Callable[..., Result]
 TIMES = {("tiled", 4): (10.0, 25.0), ("tiled", 8): (14.0, 20.0), ("plain", 4): (10.3, 21.0)}
@@ -44,6 +44,15 @@ def test_each_problem_has_its_fastest(cli: Cli, stored: Project) -> None:
         "n=4096, dtype=f32 tiled · BLOCK=64, num_warps=8 20.00 40 1.000",
         "2 configurations are the best of 2 problems on Test GPU 9000",
     ]
+
+
+def test_of_several_devices_the_others_are_named(cli: Cli, stored: Project) -> None:
+    other = Made("plain", 1.0, problem={"n": 1024, "dtype": "f32"}, device=CPU)
+    with Store.open(stored.database_url) as store:
+        fill(store, [other, Made("plain", 30.0, problem={"n": 4096, "dtype": "f32"}, device=CPU)])
+    said = "also stored: times on Test GPU 9000 (faster at 1 problem); choose with --device"
+    assert cli("best", "invented").out.splitlines()[-1] == said
+    assert "also stored" not in cli("best", "invented", "--device", "Test CPU 5").out
 
 
 def test_as_a_portfolio_few_serve_all(cli: Cli, stored: Project) -> None:

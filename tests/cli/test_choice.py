@@ -60,6 +60,8 @@ def test_a_name_alone_is_a_family_or_an_experiment(cli: Cli, own: Project) -> No
         "error: problem.n is of one family"
     )
     assert "did you mean scale?" in cli("sweep", "scael").err
+    (own.root / "conf" / "experiment" / "scale.yaml").unlink()
+    assert cli("sweep", "experiment=scale").err == "error: scale is a family: write family=scale\n"
 
 
 @pytest.mark.parametrize(

@@ -46,17 +46,34 @@ def test_an_earlier_sweep_has_a_page_of_its_own(cli: Cli, sweeps: list[int]) -> 
     assert "not finished" not in Path(chosen["report"]).read_text(encoding="utf-8")
 
 
+def test_a_number_alone_says_which_sweep(cli: Cli, sweeps: list[int]) -> None:
+    page = json.loads(cli("report", f"report.sweep={sweeps[2]}", "output=json").out)
+    assert (page["sweep"], page["experiment"]) == (sweeps[2], "cuconv")
+    assert Path(page["report"]).name == f"cuconv-sweep-{sweeps[2]}.html"
+
+
+def test_a_family_that_is_only_stored_is_taken_by_its_name(cli: Cli, project: Project) -> None:
+    with Store.open(project.database_url) as store:
+        fill(store, [Made("a")], name="merged", experiment="", family="merged")
+    assert Path(cli("report", "merged").out.strip()).name == "merged.html"
+    assert "did you mean merged?" in cli("report", "mergd").err
+    assert "did you mean measure=quick?" in cli("report", "quick").err
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
         ("report.sweep=77", "there is no sweep 77; the newest is 3"),
-        ("report.sweep=3", "sweep 3 is of experiment=cuconv, not of reduction; write experiment=cuconv report.sweep=3"),
+        (
+            "experiment=reduction report.sweep=3",
+            "sweep 3 is of experiment=cuconv, not of reduction; write experiment=cuconv report.sweep=3",
+        ),
         ("report.sweep=0", "report.sweep is 0; it must be from 1 to"),
         ("report.sweep=last", "report.sweep is 'last'; it must be a whole number"),
     ],
 )
 def test_a_sweep_that_cannot_be_shown_is_one_line(cli: Cli, sweeps: list[int], setting: str, message: str) -> None:
-    result = cli("report", setting)
+    result = cli("report", *setting.split())
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
@@ -66,7 +83,7 @@ def test_where_only_a_swept_file_is_stored_its_family_is_named(cli: Cli, project
     url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
     with Store.open(url) as store:
         fill(store, [Made("a")], name="mine", experiment="", family="mine")
-    for words in ((), ("experiment=cuconv",), ("family=other",)):
+    for words in ((), ("family=other",)):
         refused = cli("report", *words)
         assert (refused.exit_code, refused.err.count("\n")) == (2, 1)
         assert "(the newest sweep is of family=mine; write that): there are mine" in refused.err
@@ -104,7 +121,9 @@ def test_where_nobody_named_an_experiment_none_is_called_unknown(cli: Cli, proje
     said = "error: no experiment was named (the newest sweep is of family=add; write that): there are add\n"
     refused = cli("report")
     assert (refused.exit_code, refused.err) == (2, said)
-    assert "unknown stored experiment 'reduction'" in cli("report", "experiment=reduction").err
+    for words, name in ((("experiment=reduction",), "experiment=reduction"), (("cuconv",), "family=cuconv")):
+        none = f"no sweep of {name.partition('=')[2]} is stored; run cuprof sweep {name} first, or report one of add\n"
+        assert cli("report", *words).err == f"error: {none}"
 
 
 def test_the_page_of_a_file_is_not_that_of_an_experiment_of_its_name(cli: Cli, project: Project) -> None:

@@ -51,6 +51,25 @@ def test_what_is_stored_is_told_for_free() -> None:
     assert any(re.fullmatch(rf"search: tried 20 of 96 configurations in [\d.]+ s{more}", note) for note in bench.notes)
 
 
+def test_the_baseline_is_timed_again_where_it_is_stored_beside_other_variants() -> None:
+    bench = SearchBench(sizes=(64, 128), trials=8)
+    plain = [trial for trial in bench.trials if trial.tunables.width == 16]
+    slow, fast, other = [(plain[place], plain[place + len(plain) // 2]) for place in (0, 1, 2)]
+    bench.trials = tuple(trial if trial in plain else replace(trial, variant="tuned") for trial in bench.trials)
+    stored = [earlier(trial, ns) for pair, ns in ((slow, 9e5), (fast, 7e5), (other, 8e5)) for trial in pair]
+    bench.search = bench.open(stored)
+    bench.run()
+    tried = bench.search.ladder.tried
+    assert {bench.search.index[trial.identity] for trial in fast} <= tried, "the baseline's best of each problem"
+    assert not {bench.search.index[trial.identity] for trial in (*slow, *other)} & tried
+    assert len(tried) == 8, "they are part of the budget"
+    done = [replace(run, sweep_id=7) for run in stored if run.identity == slow[0].identity]
+    bench.search = bench.open([*stored, *done])
+    bench.run()
+    tried = bench.search.ladder.tried
+    assert [bench.search.index[trial.identity] in tried for trial in fast] == [False, True], "once is enough"
+
+
 def test_an_interrupted_search_goes_on_with_what_is_left_of_its_budget() -> None:
     known = SearchBench().trials
     done = [

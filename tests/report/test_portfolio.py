@@ -90,7 +90,8 @@ def test_few_samples_count_by_the_longest_of_them() -> None:
 def test_the_table_says_what_is_known_by_few_samples(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cuprof.results.earlier.list_earlier", lambda *_: [run(64, 32, 100), first_look(128, 32, 9, 9)])
+    runs = [run(64, 32, 100), first_look(128, 32, 9, 9)]
+    monkeypatch.setattr("cuprof.results.earlier.list_earlier", lambda *_, **__: runs)
     url = f"sqlite:///{tmp_path / 'db.sqlite'}"
     Store.open(url).close()
     main(["fold", "--store", url])

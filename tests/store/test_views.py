@@ -21,6 +21,7 @@ from store_samples import (
 )
 
 from cuprof.core.records import BuildFacts, Measure, Outcome, State, Trial
+from cuprof.results.earlier import list_earlier
 from cuprof.results.queries import query
 from cuprof.store import Store, counters, outcomes, ranking
 from cuprof.store.outcomes import Origin
@@ -135,6 +136,25 @@ def test_best_is_the_fastest_right_one_of_each_device(study: str) -> None:
     assert frame["variant"].to_dict() == {"NVIDIA H200": "warp", "AMD EPYC 9554": "numpy"}
     assert frame.loc["NVIDIA H200", "tunables"] == "block=128"
     assert frame.loc["NVIDIA H200", "candidates"] == 9  # four right kernels of two tunables, and the library
+
+
+def test_of_a_variant_only_the_source_of_its_newest_sweep_is_best(studied: Store) -> None:
+    before = [make_trial("warp", N, block) for block in (64, 128)]
+    edited = replace(before[0], source_hash="edited", identity="e" * 32)
+    known = studied.stored([trial.identity for trial in before], {Measure.COLD: METHOD})
+
+    def find_best() -> tuple[str, set[str]]:
+        gpu = cold(query(studied.url, "best")).set_index("device").loc["NVIDIA H200"]
+        with studied.snapshot() as connection:
+            runs = list_earlier(connection, "reduction", Measure.COLD, newest=True)
+        return gpu["variant"], {run.identity for run in runs if run.variant == "warp"}
+
+    sweep = studied.begin_sweep(replace(FACTS, plan_hash="an edit"))
+    studied.enlist(sweep, [edited])
+    studied.record(sweep, make_outcome(edited, make_timing(50.0)))
+    assert find_best() == ("cub", {edited.identity}), "16 µs are of the source before the edit"
+    studied.enlist(studied.begin_sweep(replace(FACTS, plan_hash="taken back")), before, reused=known)
+    assert find_best() == ("warp", {trial.identity for trial in before})
 
 
 def test_of_what_was_looked_at_again_the_luckier_first_look_is_not_the_best(studied: Store) -> None:
