@@ -1,6 +1,7 @@
 -- One row a family, problem, device, measure and method: the fastest right variant with its tunables, of all sweeps.
 -- `candidates` says how many trials it was the fastest of. Timings of different methods are never mixed; those of more
--- samples come first. Of a variant only the source counts that its newest sweep on the device went by. Of what a search looked at again the earlier looks do not count: the luckiest of them would be best.
+-- samples come first. Of a variant only the source counts that its newest sweep on the device went by.
+-- Of what a search looked at again the earlier looks do not count: the luckiest of them would be best.
 CREATE VIEW best AS
 WITH swept AS MATERIALIZED (
     SELECT DISTINCT m.sweep_id, t.variant_id, COALESCE(m.device_id, t.device_id) AS device_id
