@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
+from cuprof.plan.identity import DIGITS, canonical_json
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
@@ -93,10 +95,11 @@ class Entrance:
         Raises:
             UsageError: the family's own functions refuse the request.
         """
-        origin, extension = self.family.origin, Extension(str(file), file.parent)
+        origin, extension, text = self.family.origin, Extension(str(file), file.parent), b""
         try:
             if (size := file.stat().st_size) > MOST_BYTES:
                 return _refused(file, Ruling.UNUSABLE, f"it has {size} bytes; at most {MOST_BYTES} are read")
+            text = file.read_bytes()
             if file.suffix in LANGUAGES:
                 extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
             elif file.suffix == PYTHON:
@@ -116,7 +119,7 @@ class Entrance:
                     return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
             if not isinstance(outlined, Outlined):
                 raise NonsenseError
-            contenders = list(self._contenders(file, origin, extension, outlined))
+            contenders = list(self._contenders(file, text, origin, extension, outlined))
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
         except LateError as error:
@@ -130,10 +133,11 @@ class Entrance:
         )
 
     def _contenders(
-        self, file: Path, origin: AnyOrigin, extension: Extension, outlined: Outlined
+        self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined
     ) -> Iterator[Contender]:
+        text_hash = hashlib.sha256(text).hexdigest()
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
-            trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
+            trials = tuple(self._confirm(trial, text_hash) for trial in outlined.trials if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
                 raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
@@ -149,11 +153,10 @@ class Entrance:
             make(trial.problem, trial.tunables).calls_host for trial in trials
         )
 
-    def _confirm(self, trial: Trial) -> Trial:
+    def _confirm(self, trial: Trial, text_hash: str) -> Trial:
         """Return a trial that a stranger's process reported, with every field that we know ourselves replaced."""
         same = next((known for known in self.known if known.problem == trial.problem), None)
-        taken = trial.identity in {known.identity for known in self.known}
-        if same is None or taken or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
+        if same is None or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
             raise _LieError(f"{trial.variant[:100]!r} claims to be what it is not: other problems, or another trial")
         device = self.devices.get(trial.backend)
         label = " · ".join(
@@ -163,6 +166,7 @@ class Entrance:
             raise _LieError(f"{trial.variant!r} claims to be what it is not: its label or numbers are too long")
         return replace(
             trial,
+            identity=_identify(trial, text_hash),
             family=self.family.name,
             label=label,
             device=device if isinstance(device, DeviceFacts) else None,
@@ -170,6 +174,22 @@ class Entrance:
             useful_bytes=same.useful_bytes,
             flops=same.flops,
         )
+
+
+def _identify(trial: Trial, text_hash: str) -> str:
+    """Return an identity that no other trial has, neither of this file nor of another text.
+
+    It includes what the file's process claims, since a source's includes are part of that.
+    """
+    place = {name: dict(point.items()) for name, point in (("problem", trial.problem), ("tunables", trial.tunables))}
+    content = {
+        "text": text_hash,
+        "claimed": trial.identity,
+        "variant": trial.variant,
+        "backend": trial.backend,
+        **place,
+    }
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
 
 
 def find_like(family: Family, backend: str, wanted: str) -> str:

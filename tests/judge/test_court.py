@@ -119,6 +119,17 @@ CLAIMED = (
 )
 
 
+SAME_IDENTITY = """
+from dataclasses import replace
+import cuprof.judge.border.inside as inner
+real = inner.plan
+def plan(family, selection, devices):
+    made = real(family, selection, devices)
+    return replace(made, trials=tuple(replace(trial, identity="a" * 32) for trial in made.trials))
+inner.plan = plan
+"""
+
+
 @pytest.fixture(scope="module")
 def judged(make_court: Any) -> Report:
     """Return what came of all these, and of an honest one between them."""
@@ -364,6 +375,26 @@ def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: 
     assert each.ruling is Ruling.WRONG
     assert "claims to be what it is not" in each.message
     assert len(each.message) < 300
+
+
+def test_no_trial_is_timed_in_the_place_of_another_whose_identity_it_claims(court: Court) -> None:
+    small_alone = """
+@family.cpu("small_alone")
+def small_alone(problem, tune, inputs, outputs):
+    return lambda: problem.n > 64 or right(inputs, outputs)
+"""
+    (found,) = court.judge(court.write("forged.py", SAME_IDENTITY + small_alone), n=(64, N)).candidates
+    assert (found.ruling, f"n={N}" in found.message) == (Ruling.WRONG, True), found
+
+
+def test_a_claimed_identity_takes_nothing_from_another_file(court: Court) -> None:
+    texts = {name: SAME_IDENTITY + HONEST.replace("honest", name) for name in ("first", "second")}
+    files = [court.write(f"{name}.py", text) for name, text in texts.items()]
+    both = [court.judge(*order).candidates for order in (files, files[:1])]
+    (first,), (second,), (again,) = (each.rows for candidates in both for each in candidates)
+    assert first.trials[0] == second.trials[0]
+    assert first.trials[1] != second.trials[1]
+    assert first.trials[1] == again.trials[1]  # of the same text
 
 
 def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
