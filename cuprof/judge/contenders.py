@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
 from cuprof.families import Family
@@ -29,8 +30,8 @@ from cuprof.worker.wire import NonsenseError, decode
 
 MOST_BYTES = 1 << 19
 """Of a candidate's file: its text is part of a message of a megabyte. Usual sources have a hundredth of it."""
-MOST_LABEL, MOST_NUMBER = 2000, 1 << 31
-"""Characters of a trial's label, and what the numbers of a trial are below."""
+MOST_LABEL, MOST_REASON, MOST_NUMBER = 2000, 200, 1 << 31
+"""Characters of a trial's label, of why there is none, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
@@ -47,6 +48,7 @@ class Contender:
         origin: of the family; for a Python file of a copy with the file in it.
         runs_on_host: its code runs in a process of the host, and stays beyond the border.
         file: None for the baseline, as is `extension`.
+        omitted: problem → why it has no trial there, as far as its process said.
     """
 
     variant: str
@@ -56,6 +58,7 @@ class Contender:
     runs_on_host: bool
     extension: Extension | None = None
     file: Path | None = None
+    omitted: Mapping[Point, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> tuple[str, bool]:
@@ -71,6 +74,7 @@ class Entrance:
         family: the family itself, without any of the files.
         selection: the requested problems and tunables.
         known: every trial of the baselines; a file states no other work, problems or devices than these.
+        incomparable: back ends with the problems at which their baselines have no trial.
         workshop: folder for copies of the family.
         sandbox: for what reads a file, which sees only that and the folder given.
         limit_s: how long reading a file may take.
@@ -81,6 +85,7 @@ class Entrance:
     selection: Selection
     devices: Devices
     known: Sequence[Trial]
+    incomparable: Collection[tuple[str, Point]]
     like: str
     workshop: Path
     sandbox: Callable[[Path, Path], Sandbox | None]
@@ -128,22 +133,27 @@ class Entrance:
             return _refused(file, Ruling.WRONG, f"reading it: {INVALID}")
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
-        return contenders or _refused(
-            file, Ruling.UNUSABLE, f"none of its trials remain: {one_line('; '.join(outlined.excluded[:3]))}"
-        )
+        reasons = "; ".join(f"{each.label}: {each.reason}" for each in outlined.excluded[:3])
+        return contenders or _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {one_line(reasons)}")
 
     def _contenders(
         self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined
     ) -> Iterator[Contender]:
         text_hash = hashlib.sha256(text).hexdigest()
-        for name in dict.fromkeys(trial.variant for trial in outlined.trials):
-            trials = tuple(self._confirm(trial, text_hash) for trial in outlined.trials if trial.variant == name)
+        comparable = [each for each in outlined.trials if (each.backend, each.problem) not in self.incomparable]
+        for name in dict.fromkeys(trial.variant for trial in comparable):
+            trials = tuple(self._confirm(trial, text_hash) for trial in comparable if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
                 raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
             only = replace(extension, only=name) if file.suffix == PYTHON else extension
             on_host = not extension.like or self._calls_host(extension.like, trials)
-            yield Contender(name, trials[0].backend, origin, trials, on_host, only, file)
+            omitted = {
+                each.problem: one_line(each.reason)[:MOST_REASON]
+                for each in outlined.excluded
+                if each.problem is not None and each.label.startswith(f"{self.family.name}/{name} · ")
+            }
+            yield Contender(name, trials[0].backend, origin, trials, on_host, only, file, omitted)
 
     def _calls_host(self, like: str, trials: Sequence[Trial]) -> bool:
         """Return whether a source in the place of this variant's becomes code of a process of the host."""

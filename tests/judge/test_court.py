@@ -397,6 +397,26 @@ def test_a_claimed_identity_takes_nothing_from_another_file(court: Court) -> Non
     assert first.trials[1] == again.trials[1]  # of the same text
 
 
+def test_a_candidate_that_leaves_out_a_problem_is_not_good(court: Court) -> None:
+    constraint = 'constraint=lambda problem, tune: "too large" if problem.n > 64 else None'
+    file = court.write("small.py", HONEST.replace('"honest")', f'"honest", {constraint})'))
+    (found,) = court.judge(file, n=(64, N), baseline="cpu_chunks", tune={"chunk": (16, 64)}).candidates
+    assert found.ruling is Ruling.NOT_FASTER
+    assert found.message == f"it has no time at n={N}, dtype=float32, where the baseline has one: too large"
+    assert [row.problem.n for row in found.rows] == [64]
+
+
+def test_a_problem_that_the_baseline_leaves_out_counts_against_nobody(court: Court) -> None:
+    file = court.write("honest.py", HONEST)
+    report = court.judge(file, n=(8, N), baseline="cpu_chunks", tune={"chunk": (16,)})
+    (found,) = report.candidates
+    assert (found.ruling, [row.problem.n for row in found.rows]) == (Ruling.GOOD, [N]), found
+    said = (
+        "nothing is judged at n=8, dtype=float32, where baseline cpu_chunks is not defined: chunk 16 is larger than n"
+    )
+    assert said in report.notes
+
+
 def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
     (each,) = of_file(judged, "clock.py")
     assert each.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)
