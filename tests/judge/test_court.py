@@ -53,6 +53,11 @@ BAD = {
         def hangs(problem, tune, inputs, outputs):
             return lambda: time.sleep(600)
         """,
+    "returns_none.py": """
+        @family.cpu("returns_none")
+        def returns_none(problem, tune, inputs, outputs):
+            right(inputs, outputs)
+        """,
     "greedy.py": """
         @family.cpu("greedy")
         def greedy(problem, tune, inputs, outputs):
@@ -65,6 +70,7 @@ MESSAGES = {
     "wrong.py": "expected",
     "crashes.py": "SIGSEGV while checking",
     "hangs.py": "stopped after 2 s while checking",
+    "returns_none.py": "returns_none returned None; it must return a function that executes it once",
     "greedy.py": "MemoryError",
     "reads_for_ever.py": "stopped after 2 s",
     "ends_while_read.py": "exit code 7",
@@ -230,15 +236,20 @@ def require_whole_data(data: dict[str, Any]) -> None:
         ("x = 1\n", "adds no variant"),
         ("1 / 0\n", "ZeroDivisionError"),
         ("import no_such_module\n", "ModuleNotFoundError"),
+        ("import beside\n", "Python files beside a candidate are not read: put what it needs of beside.py into it"),
+        ("from .beside import x\n", "Python files beside a candidate are not read"),
+        ('@family.cpu("ü")\ndef x(problem, tune, inputs, outputs): ...\n', "odd.py: variant ü: a variant's name is"),
         ('@family.cpu("x", expected="wrong")\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
         ('@family.cpu("x", tolerance=lambda *_: None)\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
         ('@family.cpu("x", requires="no_such")\ndef x(problem, tune, inputs, outputs): ...\n', "no_such is not inst"),
     ],
 )
 def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
+    court.write("beside.py", "x = 1\n")
     report = court.judge(court.write("odd.py", text))
     assert report.exit_code == 2
     assert message in report.candidates[0].message
+    assert "cuprof-run" not in report.candidates[0].message
 
 
 def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
@@ -410,7 +421,7 @@ def test_a_problem_that_the_baseline_leaves_out_counts_against_nobody(court: Cou
     file = court.write("honest.py", HONEST)
     report = court.judge(file, n=(8, N), baseline="cpu_chunks", tune={"chunk": (16,)})
     (found,) = report.candidates
-    assert (found.ruling, [row.problem.n for row in found.rows]) == (Ruling.GOOD, [N]), found
+    assert (found.message, [row.problem.n for row in found.rows]) == ("", [N]), found
     said = (
         "nothing is judged at n=8, dtype=float32, where baseline cpu_chunks is not defined: chunk 16 is larger than n"
     )
