@@ -85,7 +85,7 @@ def extend(family: Family, extension: Extension) -> tuple[str, ...]:
             raise FamilyError(f"variant {name} states {what} of its own; the family's rules hold for it")
         if extension.only in ("", name):
             chosen[name] = replace(variant, name=name)
-    check_family(replace(family, variants=chosen, baseline=""))
+    check_family(replace(family, variants=chosen, baseline=""), Path(extension.file).name)
     family.variants.update(chosen)
     return tuple(chosen)
 
@@ -99,7 +99,7 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
     try:
         run_module(name, file, family=offered)
     except (Exception, SystemExit) as error:
-        raise FamilyError(blame(error, family.folder, file.name)) from error
+        raise FamilyError(blame(error, family.folder, file.name) + _explain_import(error, beside)) from error
     finally:
         registered = {key: variant for key, variant in family.variants.items() if own.get(key) is not variant}
         family.variants.clear()
@@ -111,3 +111,12 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
         replace(one, source=str(beside / one.source)) if one.source and (beside / one.source).is_file() else one
         for one in added
     ]
+
+
+def _explain_import(error: BaseException, beside: Path) -> str:
+    """Return why a Python file that lies beside the candidate is not found; empty for other errors."""
+    if isinstance(error, ImportError):
+        for name in ((error.name or "").rpartition(".")[2], getattr(error, "name_from", None)):
+            if name and (beside / f"{name}{PYTHON}").is_file():
+                return f"; Python files beside a candidate are not read: put what it needs of {name}{PYTHON} into it"
+    return ""

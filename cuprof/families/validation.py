@@ -22,10 +22,14 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
 """The names that families, presets and variants may have."""
 
 
-def check_family(family: Family) -> None:
-    """Raise `FamilyError` with the first fault of a family whose `folder` is set."""
+def check_family(family: Family, file: str = "") -> None:
+    """Raise `FamilyError` with the first fault of a family whose `folder` is set.
+
+    Args:
+        file: the error names it in place of the family's own.
+    """
     for fault in _list_faults(family):
-        raise FamilyError(f"{family.path or family.folder or family.name}: {fault}")
+        raise FamilyError(f"{file or family.path or family.folder or family.name}: {fault}")
 
 
 def _list_faults(family: Family) -> Iterator[str]:

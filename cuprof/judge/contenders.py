@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
 from cuprof.families import Family
@@ -21,14 +23,15 @@ from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
+from cuprof.plan.identity import DIGITS, canonical_json
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
 
 MOST_BYTES = 1 << 19
 """Of a candidate's file: its text is part of a message of a megabyte. Usual sources have a hundredth of it."""
-MOST_LABEL, MOST_NUMBER = 2000, 1 << 31
-"""Characters of a trial's label, and what the numbers of a trial are below."""
+MOST_LABEL, MOST_REASON, MOST_NUMBER = 2000, 200, 1 << 31
+"""Characters of a trial's label, of why there is none, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
@@ -45,6 +48,7 @@ class Contender:
         origin: of the family; for a Python file of a copy with the file in it.
         runs_on_host: its code runs in a process of the host, and stays beyond the border.
         file: None for the baseline, as is `extension`.
+        omitted: problem → why it has no trial there, as far as its process said.
     """
 
     variant: str
@@ -54,6 +58,7 @@ class Contender:
     runs_on_host: bool
     extension: Extension | None = None
     file: Path | None = None
+    omitted: Mapping[Point, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> tuple[str, bool]:
@@ -69,6 +74,7 @@ class Entrance:
         family: the family itself, without any of the files.
         selection: the requested problems and tunables.
         known: every trial of the baselines; a file states no other work, problems or devices than these.
+        incomparable: back ends with the problems at which their baselines have no trial.
         workshop: folder for copies of the family.
         sandbox: for what reads a file, which sees only that and the folder given.
         limit_s: how long reading a file may take.
@@ -79,6 +85,7 @@ class Entrance:
     selection: Selection
     devices: Devices
     known: Sequence[Trial]
+    incomparable: Collection[tuple[str, Point]]
     like: str
     workshop: Path
     sandbox: Callable[[Path, Path], Sandbox | None]
@@ -93,10 +100,11 @@ class Entrance:
         Raises:
             UsageError: the family's own functions refuse the request.
         """
-        origin, extension = self.family.origin, Extension(str(file), file.parent)
+        origin, extension, text = self.family.origin, Extension(str(file), file.parent), b""
         try:
             if (size := file.stat().st_size) > MOST_BYTES:
                 return _refused(file, Ruling.UNUSABLE, f"it has {size} bytes; at most {MOST_BYTES} are read")
+            text = file.read_bytes()
             if file.suffix in LANGUAGES:
                 extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
             elif file.suffix == PYTHON:
@@ -116,7 +124,7 @@ class Entrance:
                     return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
             if not isinstance(outlined, Outlined):
                 raise NonsenseError
-            contenders = list(self._contenders(file, origin, extension, outlined))
+            contenders = list(self._contenders(file, text, origin, extension, outlined))
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
         except LateError as error:
@@ -125,21 +133,27 @@ class Entrance:
             return _refused(file, Ruling.WRONG, f"reading it: {INVALID}")
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
-        return contenders or _refused(
-            file, Ruling.UNUSABLE, f"none of its trials remain: {one_line('; '.join(outlined.excluded[:3]))}"
-        )
+        reasons = "; ".join(f"{each.label}: {each.reason}" for each in outlined.excluded[:3])
+        return contenders or _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {one_line(reasons)}")
 
     def _contenders(
-        self, file: Path, origin: AnyOrigin, extension: Extension, outlined: Outlined
+        self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined
     ) -> Iterator[Contender]:
-        for name in dict.fromkeys(trial.variant for trial in outlined.trials):
-            trials = tuple(self._confirm(trial) for trial in outlined.trials if trial.variant == name)
+        text_hash = hashlib.sha256(text).hexdigest()
+        comparable = [each for each in outlined.trials if (each.backend, each.problem) not in self.incomparable]
+        for name in dict.fromkeys(trial.variant for trial in comparable):
+            trials = tuple(self._confirm(trial, text_hash) for trial in comparable if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
                 raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
             only = replace(extension, only=name) if file.suffix == PYTHON else extension
             on_host = not extension.like or self._calls_host(extension.like, trials)
-            yield Contender(name, trials[0].backend, origin, trials, on_host, only, file)
+            omitted = {
+                each.problem: one_line(each.reason)[:MOST_REASON]
+                for each in outlined.excluded
+                if each.problem is not None and each.label.startswith(f"{self.family.name}/{name} · ")
+            }
+            yield Contender(name, trials[0].backend, origin, trials, on_host, only, file, omitted)
 
     def _calls_host(self, like: str, trials: Sequence[Trial]) -> bool:
         """Return whether a source in the place of this variant's becomes code of a process of the host."""
@@ -149,11 +163,10 @@ class Entrance:
             make(trial.problem, trial.tunables).calls_host for trial in trials
         )
 
-    def _confirm(self, trial: Trial) -> Trial:
+    def _confirm(self, trial: Trial, text_hash: str) -> Trial:
         """Return a trial that a stranger's process reported, with every field that we know ourselves replaced."""
         same = next((known for known in self.known if known.problem == trial.problem), None)
-        taken = trial.identity in {known.identity for known in self.known}
-        if same is None or taken or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
+        if same is None or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
             raise _LieError(f"{trial.variant[:100]!r} claims to be what it is not: other problems, or another trial")
         device = self.devices.get(trial.backend)
         label = " · ".join(
@@ -163,6 +176,7 @@ class Entrance:
             raise _LieError(f"{trial.variant!r} claims to be what it is not: its label or numbers are too long")
         return replace(
             trial,
+            identity=_identify(trial, text_hash),
             family=self.family.name,
             label=label,
             device=device if isinstance(device, DeviceFacts) else None,
@@ -170,6 +184,22 @@ class Entrance:
             useful_bytes=same.useful_bytes,
             flops=same.flops,
         )
+
+
+def _identify(trial: Trial, text_hash: str) -> str:
+    """Return an identity that no other trial has, neither of this file nor of another text.
+
+    It includes what the file's process claims, since a source's includes are part of that.
+    """
+    place = {name: dict(point.items()) for name, point in (("problem", trial.problem), ("tunables", trial.tunables))}
+    content = {
+        "text": text_hash,
+        "claimed": trial.identity,
+        "variant": trial.variant,
+        "backend": trial.backend,
+        **place,
+    }
+    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
 
 
 def find_like(family: Family, backend: str, wanted: str) -> str:

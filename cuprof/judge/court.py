@@ -16,7 +16,7 @@ from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, Devices, State, Trial, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Devices, State, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.core.text import one_line
 from cuprof.engine.device_lock import DeviceLocks
@@ -34,7 +34,7 @@ from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.contenders import Contender, Entrance
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.warden import Warden
-from cuprof.plan import Selection, plan
+from cuprof.plan import Plan, Selection, plan
 from cuprof.sandbox.settings import Sandbox
 from cuprof.statistics.verdict import Rule
 from cuprof.worker.devices import DeviceTable
@@ -44,8 +44,8 @@ from cuprof.worker.method import methods
 if TYPE_CHECKING:
     from cuprof.judge.legs import Course, End
 
-Baselines = dict[str, tuple[Trial, ...]]
-"""Back end → trials."""
+Baselines = dict[str, Plan]
+"""Back end → the baseline's trials."""
 SLOW = ("cupy", "torch", "triton", "numba")
 """Modules that take seconds to import; they are imported once for all processes."""
 COMPARING, ITS_LIBRARIES = "cuprof.judge.verdict", ("pandas", "scipy.special")
@@ -157,7 +157,7 @@ class _Trial:
         problem, presets = choose_problems(family, config)
         selection = Selection(("all",), problem, config.tune, presets, frozenset(config.tune))
         baselines = _plan_baselines(family, selection, devices, request.baseline)
-        if (count := max(map(len, baselines.values()), default=0)) > MOST_TRIALS:
+        if (count := max((len(each.trials) for each in baselines.values()), default=0)) > MOST_TRIALS:
             raise UsageError(f"the baseline has {count} trials; judge at most {MOST_TRIALS}, at fewer problems")
         if request.like:
             family.variant(request.like)
@@ -203,7 +203,11 @@ class _Trial:
         """
         request, bases = self.request, dict[tuple[str, bool], Contender]()
         for backend, on_host in dict.fromkeys(one.kind for one in contenders):
-            trials = baselines[backend]
+            trials, omitted = baselines[backend].trials, baselines[backend].list_omitted()
+            self.notes += [
+                f"nothing is judged at {problem.label}, where baseline {trials[0].variant} is not defined: {reason}"
+                for problem, reason in omitted.items()
+            ]
             bases[backend, on_host] = Contender(trials[0].variant, backend, request.origin, trials, on_host)
         turns = [*bases.values(), *contenders] * request.rounds + [*bases.values()]
         self.observer.started(sum(len(one.trials) for one in turns), ())
@@ -239,7 +243,8 @@ class _Trial:
             family=family,
             selection=selection,
             devices=devices,
-            known=[trial for trials in baselines.values() for trial in trials],
+            known=[trial for each in baselines.values() for trial in each.trials],
+            incomparable={(name, problem) for name, each in baselines.items() for problem in each.list_omitted()},
             like=self.request.like,
             workshop=self.workshop,
             sandbox=partial(self.warden.confine, devices=False),
@@ -298,7 +303,7 @@ class _Trial:
         """Time all in turns and judge the right ones together; return also the noise that the comparison used."""
         from cuprof.judge.verdict import Legs, compare_legs, is_accepted
 
-        legs = {one: Legs(one.variant, over_border=one.runs_on_host) for one in turns}
+        legs = {one: Legs(one.variant, over_border=one.runs_on_host, omitted=one.omitted) for one in turns}
         left = [*turns]
         running = [one for one in dict.fromkeys(turns) if one.file]
         while left:
@@ -367,7 +372,7 @@ class _Trial:
 
 
 def _plan_baselines(family: Family, selection: Selection, devices: Devices, wanted: str) -> Baselines:
-    """Return back end → the trials of its baseline: the requested variant, else the family's, else the first.
+    """Return back end → the plan of its baseline: the requested variant, else the family's, else the first.
 
     Unless another baseline is requested, a candidate is compared with a variant on the same device.
     """
@@ -380,7 +385,7 @@ def _plan_baselines(family: Family, selection: Selection, devices: Devices, want
             chosen = family.variant(name)
             tune = {key: values for key, values in selection.tune.items() if chosen.tunable(key)}
             narrowed = replace(selection, variants=(name,), tune=tune, optional=frozenset())
-            found[backend] = plan(family, narrowed, devices).trials
+            found[backend] = plan(family, narrowed, devices)
     return found
 
 
@@ -388,7 +393,7 @@ def _cannot_run(contender: Contender, baselines: Baselines, measure: MeasureConf
     """Return why a candidate cannot be judged here, or an empty string."""
     if contender.backend not in baselines:
         return f"the family has no {contender.backend} variant to compare it with; name a baseline with --baseline"
-    for trial in (*baselines[contender.backend], *contender.trials):
+    for trial in (*baselines[contender.backend].trials, *contender.trials):
         if isinstance(trial.unavailable, Unavailable):
             return f"{trial.label}: {trial.unavailable}"
     device = contender.trials[0].device

@@ -34,7 +34,7 @@ from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
 from cuprof.sandbox.settings import Sandbox
-from cuprof.worker.messages import Job, WorkerSettings
+from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
 from cuprof.worker.status_page import Phase
 
@@ -58,7 +58,7 @@ class Border:
         server: starts the processes.
 
     Attributes:
-        waiting: origin, extension and identity → a trial of an earlier turn, whose process waits for the next one.
+        waiting: origin, extension, problem and trial → one of an earlier turn, whose process waits for the next one.
         pools: back end and problem → contents, while a trial uses them.
     """
 
@@ -66,7 +66,7 @@ class Border:
     devices: Devices
     family: Family
     server: ForkServer
-    waiting: dict[tuple[AnyOrigin, Extension | None, str], Referee] = field(default_factory=dict)
+    waiting: dict[tuple[AnyOrigin, Extension | None, Point, JobTrial], Referee] = field(default_factory=dict)
     pools: WeakValueDictionary[tuple[str, Point], Pool] = field(default_factory=WeakValueDictionary)
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class BorderExecutor(Executor):
         """Yield every trial's outcome as it comes."""
         self.is_unavailable, waiting = False, self.border.waiting
         for trial in job.trials:
-            key = job.origin, job.extension, trial.identity  # a stranger may claim another's identity
+            key = job.origin, job.extension, job.problem, trial
             referee = waiting.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
             outcome = referee.hold()
             if outcome.state is State.OK and len(waiting) < MOST_KEPT:

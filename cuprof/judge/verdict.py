@@ -16,6 +16,7 @@ from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import find_noises, model_border, noise_between
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each, label_of, make_trials, read_trials
+from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.judge.report import ACCEPTED, Row
 from cuprof.statistics.contrasts import Contrasts
@@ -49,11 +50,13 @@ class Legs:
         variant: the side's variant.
         legs: in the order of time.
         over_border: timed by the judge's own clock.
+        omitted: problem → why it has no trial there, where that is known.
     """
 
     variant: str
     legs: list[Leg] = field(default_factory=list)
     over_border: bool = False
+    omitted: Mapping[Point, str] = field(default_factory=dict)
 
     def read(self, store: Store, sweep_id: int) -> None:
         """Read one more leg with its samples, before anything else runs."""
@@ -135,7 +138,7 @@ def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | 
         noise: stated, or None.
     """
     sides = [(base.pooled(), new.pooled()) for base, new in pairs]
-    matched, problems = zip(*(_match(*both, legs) for both, (legs, _) in zip(sides, pairs, strict=True)), strict=True)
+    matched, problems = zip(*(_match(*both, *pair) for both, pair in zip(sides, pairs, strict=True)), strict=True)
     baselines = {id(base): base for base, _ in pairs}.values()
     controls = [control for base in baselines for control in base.controls()]
     unchanged = Contrasts.joined([contrast_rows(rows, base, new) for base, new, rows in controls])
@@ -164,11 +167,18 @@ def is_accepted(rows: Sequence[Row]) -> bool:
     return bool(rows) and all(row.judgement.verdict in ACCEPTED for row in rows)
 
 
-def _match(base: Side, new: Side, legs: Legs) -> tuple[pd.DataFrame, tuple[str, ...]]:
-    """Return the rows that can be compared, and why others cannot."""
+def _match(base: Side, new: Side, legs: Legs, others: Legs) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows that can be compared, and why others cannot: all problems of the baseline count.
+
+    Args:
+        legs, others: of the base and of the new side.
+    """
     matching = match(base, new)
     lonely = each(matching.news.loc[list(matching.only_new)])
     reasons = [*matching.ambiguous, *(f"{label_of(trial)} has no counterpart" for trial in lonely)]
+    for trial in each(matching.bases.loc[list(matching.only_base)]):
+        why = f": {reason}" if (reason := others.omitted.get(trial.problem)) else ""
+        reasons.append(f"it has no time at {trial.problem.label}, where the baseline has one{why}")
     rows = legs.share(pair_up(matching), base, new)
     kernel = rows["measure"].isin([measure.value for measure in KERNEL_TIMES])
     rows = rows[kernel | ~kernel.groupby(rows["match"]).transform("any")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cuprof.core.errors import SelectionError
-from cuprof.core.point import Axes
+from cuprof.core.point import Axes, Point
 from cuprof.core.records import Trial
 
 
@@ -37,11 +37,13 @@ class Exclusion:
         label: the combination, as a trial's label.
         reason: the constraint's own words, or what the back end's devices lack.
         is_impossible: no device of the back end can run it.
+        problem: the combination's; None if it is excluded at all problems.
     """
 
     label: str
     reason: str
     is_impossible: bool = False
+    problem: Point | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,12 @@ class Plan:
     trials: tuple[Trial, ...]
     excluded: tuple[Exclusion, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def list_omitted(self) -> dict[Point, str]:
+        """Return problem → reason of those at which no combination is a trial."""
+        problems = {trial.problem for trial in self.trials}
+        omitted = [each for each in self.excluded if each.problem is not None and each.problem not in problems]
+        return {each.problem: each.reason for each in reversed(omitted) if each.problem is not None}
 
     def require_runnable(self) -> None:
         """Raise `SelectionError` if no trial can run on this machine."""

@@ -50,7 +50,7 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     for point, preset in choice.problems.items():
         problem = _Problem(family, point, preset)
         if problem.excluded:
-            excluded.append(Exclusion(f"{family.name} · {problem.label}", problem.excluded))
+            excluded.append(Exclusion(f"{family.name} · {problem.label}", problem.excluded, problem=point))
             continue
         for name, axes in choice.tunables.items():
             for tunables in points_of(axes):
@@ -118,13 +118,13 @@ class _VariantPlanner:
         try:
             return guarded(label, self.family.folder, self._make, problem, tunables, label)
         except ImpossibleError as error:
-            return Exclusion(label, str(error), is_impossible=True)
+            return Exclusion(label, str(error), is_impossible=True, problem=problem.point)
 
     def _make(self, problem: _Problem, tunables: Point, label: str) -> Trial | Exclusion:
         variant, program = self.variant, None
         where = f"{label}: constraint"
         if reason := find_reason(where, self.family.folder, variant.constraint, problem.point, tunables):
-            return Exclusion(label, reason)
+            return Exclusion(label, reason, problem=problem.point)
         if variant.kind == "kernel":
             program = variant.make(problem.point, tunables)
             check_program(program, problem.signature, variant.backend, label, self.family.constants)

@@ -18,6 +18,7 @@ from cuprof.core.records import Calibration, DeviceFacts, Measure, Outcome, Tria
 from cuprof.families import Sample
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
+from cuprof.plan.model import Exclusion
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Outlined:
     """Say what a file adds to a family."""
 
     trials: tuple[Trial, ...] = ()
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[Exclusion, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Court:
     def judge(
         self,
         *files: Path,
-        n: int = N,
+        n: int | tuple[int, ...] = N,
         tune: dict[str, Any] | None = None,
         family: str = "vector",
         ncu: NcuConfig | None = None,
@@ -69,7 +69,7 @@ class Court:
         config = SweepConfig(
             experiment="",
             family=family,
-            problem={"n": (n,)},
+            problem={"n": n if isinstance(n, tuple) else (n,)},
             tune=tune or {},
             measure=measure or QUICK,
             limits=LimitsConfig(build_s=60, check_s=60, trial_s=120),

@@ -53,6 +53,11 @@ BAD = {
         def hangs(problem, tune, inputs, outputs):
             return lambda: time.sleep(600)
         """,
+    "returns_none.py": """
+        @family.cpu("returns_none")
+        def returns_none(problem, tune, inputs, outputs):
+            right(inputs, outputs)
+        """,
     "greedy.py": """
         @family.cpu("greedy")
         def greedy(problem, tune, inputs, outputs):
@@ -65,6 +70,7 @@ MESSAGES = {
     "wrong.py": "expected",
     "crashes.py": "SIGSEGV while checking",
     "hangs.py": "stopped after 2 s while checking",
+    "returns_none.py": "returns_none returned None; it must return a function that executes it once",
     "greedy.py": "MemoryError",
     "reads_for_ever.py": "stopped after 2 s",
     "ends_while_read.py": "exit code 7",
@@ -117,6 +123,17 @@ CLAIMED = (
     "replace(t, threads=-2**70)",
     'replace(t, tunables=Point(text="x" * 900_000))',
 )
+
+
+SAME_IDENTITY = """
+from dataclasses import replace
+import cuprof.judge.border.inside as inner
+real = inner.plan
+def plan(family, selection, devices):
+    made = real(family, selection, devices)
+    return replace(made, trials=tuple(replace(trial, identity="a" * 32) for trial in made.trials))
+inner.plan = plan
+"""
 
 
 @pytest.fixture(scope="module")
@@ -219,15 +236,20 @@ def require_whole_data(data: dict[str, Any]) -> None:
         ("x = 1\n", "adds no variant"),
         ("1 / 0\n", "ZeroDivisionError"),
         ("import no_such_module\n", "ModuleNotFoundError"),
+        ("import beside\n", "Python files beside a candidate are not read: put what it needs of beside.py into it"),
+        ("from .beside import x\n", "Python files beside a candidate are not read"),
+        ('@family.cpu("ü")\ndef x(problem, tune, inputs, outputs): ...\n', "odd.py: variant ü: a variant's name is"),
         ('@family.cpu("x", expected="wrong")\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
         ('@family.cpu("x", tolerance=lambda *_: None)\ndef x(problem, tune, inputs, outputs): ...\n', "of its own"),
         ('@family.cpu("x", requires="no_such")\ndef x(problem, tune, inputs, outputs): ...\n', "no_such is not inst"),
     ],
 )
 def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
+    court.write("beside.py", "x = 1\n")
     report = court.judge(court.write("odd.py", text))
     assert report.exit_code == 2
     assert message in report.candidates[0].message
+    assert "cuprof-run" not in report.candidates[0].message
 
 
 def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
@@ -365,6 +387,46 @@ def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: 
     assert each.ruling is Ruling.WRONG
     assert "claims to be what it is not" in each.message
     assert len(each.message) < 300
+
+
+def test_no_trial_is_timed_in_the_place_of_another_whose_identity_it_claims(court: Court) -> None:
+    small_alone = """
+@family.cpu("small_alone")
+def small_alone(problem, tune, inputs, outputs):
+    return lambda: problem.n > 64 or right(inputs, outputs)
+"""
+    (found,) = court.judge(court.write("forged.py", SAME_IDENTITY + small_alone), n=(64, N)).candidates
+    assert (found.ruling, f"n={N}" in found.message) == (Ruling.WRONG, True), found
+
+
+def test_a_claimed_identity_takes_nothing_from_another_file(court: Court) -> None:
+    texts = {name: SAME_IDENTITY + HONEST.replace("honest", name) for name in ("first", "second")}
+    files = [court.write(f"{name}.py", text) for name, text in texts.items()]
+    both = [court.judge(*order).candidates for order in (files, files[:1])]
+    (first,), (second,), (again,) = (each.rows for candidates in both for each in candidates)
+    assert first.trials[0] == second.trials[0]
+    assert first.trials[1] != second.trials[1]
+    assert first.trials[1] == again.trials[1]  # of the same text
+
+
+def test_a_candidate_that_leaves_out_a_problem_is_not_good(court: Court) -> None:
+    constraint = 'constraint=lambda problem, tune: "too large" if problem.n > 64 else None'
+    file = court.write("small.py", HONEST.replace('"honest")', f'"honest", {constraint})'))
+    (found,) = court.judge(file, n=(64, N), baseline="cpu_chunks", tune={"chunk": (16, 64)}).candidates
+    assert found.ruling is Ruling.NOT_FASTER
+    assert found.message == f"it has no time at n={N}, dtype=float32, where the baseline has one: too large"
+    assert [row.problem.n for row in found.rows] == [64]
+
+
+def test_a_problem_that_the_baseline_leaves_out_counts_against_nobody(court: Court) -> None:
+    file = court.write("honest.py", HONEST)
+    report = court.judge(file, n=(8, N), baseline="cpu_chunks", tune={"chunk": (16,)})
+    (found,) = report.candidates
+    assert (found.message, [row.problem.n for row in found.rows]) == ("", [N]), found
+    said = (
+        "nothing is judged at n=8, dtype=float32, where baseline cpu_chunks is not defined: chunk 16 is larger than n"
+    )
+    assert said in report.notes
 
 
 def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:

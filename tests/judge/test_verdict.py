@@ -15,10 +15,10 @@ from cuprof.statistics.verdict import Rule, Verdict
 US = 1e3
 
 
-def leg(variant: str, median_ns: float, seed: int, method: str = "m", identity: str = "") -> Leg:
+def leg(variant: str, median_ns: float, seed: int, method: str = "m", identity: str = "", n: int = 4) -> Leg:
     """Return one leg: 50 samples that scatter by 1 %."""
     samples = Samples.of([median_ns * np.random.default_rng(seed).normal(1.0, 0.01, 50)], tick_ns=1.0)
-    facts = {"family": "f", "variant": variant, "problem": Point(n=4), "backend": "cuda", "device": "GPU"}
+    facts = {"family": "f", "variant": variant, "problem": Point(n=n), "backend": "cuda", "device": "GPU"}
     named = {"identity": identity or variant, "method": method, "series": {Measure.COLD: samples}}
     trials, _ = make_trials([{**facts, **named}])
     return Leg(trials, samples)
@@ -81,6 +81,16 @@ def test_times_of_other_methods_are_not_compared() -> None:
     assert compared.rows == ((),)
     assert "measured differently from the baseline's" in compared.problems[0][0]
     assert not is_accepted(compared.rows[0])
+
+
+def test_a_problem_that_the_baseline_alone_was_timed_at_is_told() -> None:
+    base, new = legs("base", 100 * US, 100 * US), legs("new", 50 * US)
+    base.legs.append(leg("base", 100 * US, 1, identity="other", n=5))
+    for omitted, told in ({}, ""), ({Point(n=5): "too large"}, ": too large"):
+        new.omitted = omitted
+        compared = compare_legs([(base, new)], Rule(), 0.01)
+        assert len(compared.rows[0]) == 1
+        assert compared.problems == ((f"it has no time at n=5, where the baseline has one{told}",),)
 
 
 def test_a_drift_is_told() -> None:

@@ -28,6 +28,7 @@ from cuprof.families import Point
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder, Snapshot
 from cuprof.interop.origins import Definition
+from cuprof.plan.model import Exclusion
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
@@ -91,7 +92,10 @@ MESSAGES = (
         MeasureConfig(),
         {Measure.HOT: "x"},
     ),
-    Outlined((Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),), ("why",)),
+    Outlined(
+        (Trial("0" * 32, "f", "v", "cpu", "cpu", Point(n=1), Point(), "f/v", DEVICE, "text"),),
+        (Exclusion("f/v", "why", problem=Point(n=2)),),
+    ),
     Load(Definition(Path("/a b"))),
     Probe(Snapshot(Path("/a b/mine.py"), ("/s",), (Path("/f.py"),)), (Point(n=8), Point(kind="rows"))),
     Probed((SHOWN,), "fault"),

@@ -204,7 +204,7 @@ def outline(task: Outline) -> bytes:
     family = task.origin.load()
     names = extend(family, task.extension)
     planned = plan(family, replace(task.selection, variants=names), task.devices)
-    return encode(Outlined(planned.trials, tuple(f"{each.label}: {each.reason}" for each in planned.excluded)))
+    return encode(Outlined(planned.trials, planned.excluded))
 
 
 def serve(pipe: socket.socket, memory: int = -1) -> None:
