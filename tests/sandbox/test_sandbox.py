@@ -113,6 +113,19 @@ time.sleep(30)
     assert "over the limit of 0.54 GB" in done.stderr
 
 
+def test_it_gets_no_more_threads_than_the_machine_can_spare(sandbox: Sandbox) -> None:
+    code = """
+import threading
+threading.stack_size(1 << 15)
+for number in range(6000):
+    threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+time.sleep(20)
+"""
+    done = run(code, replace(sandbox, memory_bytes=0))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "threads, over the limit of 4096" in done.stderr
+
+
 def test_what_it_prints_does_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path) -> None:
     limited = HEAD.replace("confine(", "confinement.MOST_LOG_BYTES = 1 << 20\nconfine(", 1)
     head = f"from cuprof.sandbox import confinement\n{limited}"
