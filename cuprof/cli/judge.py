@@ -112,7 +112,8 @@ def main(argv: Sequence[str]) -> int:
         origin = _find_origin(arguments.family, project.folders("kernels"), Path(workshop))
         # of a link to itself, `resolve` makes a traceback
         files = [Path(os.path.realpath(each)) for each in arguments.candidates]
-        warden = Warden(project.root, files, arguments.sandbox, arguments.memory_bytes)
+        databases = [each for each in (project.database_file, arguments.keep) if each]
+        warden = Warden(project.root, files, arguments.sandbox, arguments.memory_bytes, databases)
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
             start_ahead(warden.list_first(origin.folder, arguments.rounds))
         warden = warden.ask_system()

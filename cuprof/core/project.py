@@ -49,6 +49,12 @@ class Project:
         return self.database or f"sqlite:///{self.root / 'db' / 'cuprof.sqlite'}"
 
     @property
+    def database_file(self) -> Path | None:
+        """Return the SQLite file of the project's database; None of a database on a server."""
+        scheme, _, path = self.database_url.partition(":///")
+        return Path(path) if scheme.startswith("sqlite") else None
+
+    @property
     def reports_out(self) -> Path:
         """Return the folder that generated pages go to."""
         return self.root / "reports" / "out"
@@ -117,6 +123,11 @@ def database_url(text: str) -> str:
     """Return the URL of an SQLite file that is named by its path; any other text as it is, to be read as a URL."""
     is_file = "//" not in text and Path(text).suffix in DATABASES
     return f"sqlite:///{Path(text).absolute()}" if is_file else text
+
+
+def is_database(name: str) -> bool:
+    """Return whether a file of that name is a database, or one that SQLite keeps beside it (.sqlite-wal)."""
+    return os.path.splitext(name)[1].partition("-")[0] in DATABASES  # noqa: PTH122 - it is asked of a million files
 
 
 def try_writing(folder: Path) -> None:

@@ -12,7 +12,7 @@ import contextlib
 import fcntl
 import os
 import shutil
-import subprocess
+import stat
 import tempfile
 import time
 from functools import cache
@@ -49,12 +49,23 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder as far as this process may, also where Python's functions cannot follow how deep it is."""
+    """Remove a folder as far as this process may, however deep it is and whatever the modes of folders in it."""
     with contextlib.suppress(OSError, RecursionError):
         shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
+    left, unused = [folder] if folder.exists() else [], os.urandom(16).hex()
+    for place in left:  # each folder within is brought to the top, where its path is short
         with contextlib.suppress(OSError):
-            subprocess.run(["rm", "-rf", "--", str(folder)], stderr=subprocess.DEVNULL, check=False)
+            place.chmod(stat.S_IRWXU)
+            for entry in list(os.scandir(place)):
+                with contextlib.suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        os.chmod(entry.path, stat.S_IRWXU)  # noqa: PTH101
+                        left.append(Path(entry.path).rename(folder / f"{unused}-{len(left)}"))
+                    else:
+                        os.unlink(entry.path)  # noqa: PTH108
+    for place in reversed(left):
+        with contextlib.suppress(OSError):
+            place.rmdir()
 
 
 def find_worker_folder() -> str | None:

@@ -10,13 +10,16 @@ from pathlib import Path
 from cuprof.backends.registry import CUDA
 from cuprof.core.errors import UsageError
 from cuprof.core.processes import count_at_once
+from cuprof.core.project import is_database
 from cuprof.engine.device_lock import list_folders
 from cuprof.engine.launch import prestart
 from cuprof.sandbox.probe import find_refusal
 from cuprof.sandbox.seccomp import find_bindings
-from cuprof.sandbox.settings import DATABASE, HIDDEN, Sandbox
+from cuprof.sandbox.settings import HIDDEN, Sandbox
 
 SHARE_OF_MEMORY = 0.75
+BESIDE = ("", "-wal", "-shm", "-journal")
+"""What SQLite appends to a database's name for the files that it keeps beside it."""
 LEAST_AHEAD = 2
 """Prepare no fewer legs at once: a single one had better start while the one before it is timed."""
 
@@ -30,6 +33,7 @@ class Warden:
         files: the candidates, each of which sees its own alone.
         mode: "auto" uses as much as the system allows, "required" insists on all of it, "off" uses none.
         memory_bytes: how much a candidate may use; 0 for three quarters of the host's.
+        databases: files that no candidate may lock, whatever their names.
         refusal: why the system has no namespaces; empty where it has, and until it is asked.
     """
 
@@ -37,6 +41,7 @@ class Warden:
     files: Sequence[Path]
     mode: str = "auto"
     memory_bytes: int = 0
+    databases: Sequence[Path] = ()
     refusal: str = ""
 
     @property
@@ -85,15 +90,17 @@ class Warden:
         if file and str(folder) in HIDDEN:
             return [file]
         if folder in (self.root, *self.root.parents):
-            return [path for path in folder.iterdir() if path.is_file() and path.suffix != DATABASE]
+            return [path for path in folder.iterdir() if path.is_file() and not is_database(path.name)]
         return [folder]
 
     def _find_lockable(self) -> Iterator[Path]:
-        """Yield the devices' locks, and the project's own databases with the files that SQLite keeps beside them."""
+        """Yield the devices' locks, and all databases with the files that SQLite keeps beside them."""
         for folder in list_folders():
             yield from folder.glob("*.lock")
         for folder in (self.root, self.root / "db"):
-            yield from folder.glob(f"*{DATABASE}*")
+            yield from (path for path in folder.glob("*.*") if is_database(path.name))
+        for database in self.databases:
+            yield from (Path(os.path.realpath(database) + ending) for ending in BESIDE)
 
     def describe(self) -> str:
         """Return the sandbox in one line."""

@@ -1,8 +1,8 @@
 """Continue as a confined process: the process tree of a sandbox, and its limits.
 
-The caller becomes the keeper, which counts the memory of all processes inside. Inside, the first process does nothing
-but wait for the others, since signals do not reach a namespace's first process as they reach any other. The third one
-returns to the caller's code.
+The caller becomes the keeper, which counts memory and threads of all processes inside. Inside, the first process does
+nothing but wait for the others, since signals do not reach a namespace's first process as they reach any other. The
+third one returns to the caller's code.
 
     keeper (outside)  →  first process of the namespace  →  the one that goes on
 """
@@ -34,6 +34,8 @@ MOST_LOG_BYTES = 1 << 30
 """Of what the processes print: it lies on a disk that others need."""
 MOST_FILES, SOCKET_BYTES = 4096, 1 << 18
 """Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket."""
+MOST_THREADS = 4096
+"""Of all processes together: the machine has numbers for 32768 by default."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:RSS|PTE):\s+(\d+) kB", re.MULTILINE)
@@ -119,7 +121,7 @@ def _wait(inner: int, outside: int) -> NoReturn:
 
 
 def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
-    """Watch the memory until all processes have ended, and end the same way as the confined one."""
+    """Watch the memory and the threads until all processes have ended, and end the same way as the confined one."""
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
@@ -127,6 +129,8 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
+        elif (threads := sum(map(_count_threads, list_family(first)))) > MOST_THREADS:
+            why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
         elif most and (taken := _taken_bytes(first, sandbox)) > most:
             why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
@@ -153,6 +157,13 @@ def list_family(first: int) -> Iterator[int]:
             for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
                 with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
                     left += map(int, file.read().split())
+
+
+def _count_threads(pid: int) -> int:
+    try:
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116
+    except OSError:
+        return 0
 
 
 def _taken_bytes(first: int, sandbox: Sandbox) -> int:

@@ -24,6 +24,7 @@ REFUSED = (
     "settimeofday", "clock_settime", "clock_adjtime", "adjtimex",
 )  # fmt: skip
 """System calls that neither NumPy nor a GPU's driver makes."""
+IOPRIO_WHO_PROCESS, SO_SNDBUFFORCE, SO_RCVBUFFORCE = 1, 32, 33
 METADATA = (
     "chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat", "utime", "utimes", "utimensat",
     "futimesat", "setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr",
@@ -33,6 +34,14 @@ METADATA = (
 they write a mode."""
 FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
+SETS_THREADS = (
+    ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
+    ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
+)  # fmt: skip
+"""System calls that set how a thread runs, with the place and value of an argument that means the calling one. With
+another value they seem to succeed: libraries name the thread that they start, and a filter cannot tell whose it is."""
+BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE)
+"""Options that have the kernel keep more for a socket than it counts for. They seem to succeed."""
 SHARED_NAMELESS = 0x21
 """Flags of `mmap`: MAP_SHARED | MAP_ANONYMOUS, memory that stays when no process has it in its size any more."""
 CLONE_NEWUSER, AF_UNIX, SOCKET_TYPES, WORD = 0x10000000, 1, 0xF, 0xFFFFFFFF
@@ -56,7 +65,7 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
 
     Args:
         devices: a GPU's driver is used.
-        alone: no namespaces keep files from being changed.
+        alone: no namespaces keep files and processes from being changed.
 
     Raises:
         OSError: the kernel refuses the filter.
@@ -84,6 +93,11 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     rules.add_rule(bindings.ERRNO(errno.EPERM), "fcntl", lease)
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
+    for name, place, own in SETS_THREADS if alone else ():
+        rules.add_rule(bindings.ERRNO(0), name, bindings.Arg(place, bindings.NE, own))
+    level = bindings.Arg(1, bindings.MASKED_EQ, WORD, socket.SOL_SOCKET)
+    for option in BUFFERS:
+        rules.add_rule(bindings.ERRNO(0), "setsockopt", level, bindings.Arg(2, bindings.MASKED_EQ, WORD, option))
     # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone. NVIDIA's
     # driver makes one all the same (else cuInit fails with 304), and goes on if nobody answers.
     others = bindings.Arg(0, bindings.GT, AF_UNIX)

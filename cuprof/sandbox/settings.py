@@ -23,8 +23,6 @@ PASSED_ON = (
 PASSED_ON_WHOLE = ("PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "USER", "VIRTUAL_ENV")
 """Environment variables to pass on, by prefix and by name. No others, since environments hold passwords."""
 PACKAGE_FOLDERS = ("site-packages", "dist-packages")
-DATABASE = ".sqlite"
-"""In the ending of a database's file, and of those that SQLite keeps beside it (.sqlite-wal)."""
 HOME = "/tmp/cuprof"
 """The current folder of a confined process. It may write here, as anywhere in /tmp."""
 CACHES = {

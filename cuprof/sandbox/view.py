@@ -7,8 +7,9 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from cuprof.core.project import is_database
 from cuprof.sandbox import kernel
-from cuprof.sandbox.settings import DATABASE, HIDDEN, HOME, Sandbox, needed_paths
+from cuprof.sandbox.settings import HIDDEN, HOME, Sandbox, needed_paths
 
 PLAIN_DEVICES = ("null", "full", "random", "urandom")
 GPU_DEVICES = ("zero", "nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*", "dri/*", "dxg", "kfd")
@@ -108,12 +109,8 @@ def _find_doors(folder: str) -> Iterator[str]:
             for entry in entries:  # a home may have a million: nothing is asked of a file but what the folder says
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
-                elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()) or _is_database(entry.name):
+                elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()) or is_database(entry.name):
                     yield entry.path
-
-
-def _is_database(name: str) -> bool:
-    return DATABASE in os.path.splitext(name)[1]  # noqa: PTH122
 
 
 def _show(path: str, handle: int) -> None:

@@ -119,3 +119,28 @@ def test_folders_deeper_than_functions_may_call_each_other_are_removed(
     else:
         remove_dead_folders(tmp_path)
     assert not place.exists()
+
+
+LEAVES = """
+import os, sys
+from pathlib import Path
+from cuprof.core.scratch import remove
+from cuprof.sandbox.kernel import drop_capabilities
+drop_capabilities()  # which let root read any folder
+place = Path(sys.argv[1])
+place.mkdir()
+os.chdir(place)
+for number in range(3000):
+    os.mkdir("d", 0o700 if number % 500 else 0o300)
+    os.chdir("d")
+Path("left").touch()
+os.mkdir("locked", 0)
+os.chdir("/")
+remove(place)
+"""
+
+
+def test_folders_that_cannot_be_read_are_removed(tmp_path: Path) -> None:
+    place = tmp_path / "deep"
+    subprocess.run([sys.executable, "-c", LEAVES, str(place)], check=True)
+    assert not place.exists()

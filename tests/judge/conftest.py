@@ -80,7 +80,8 @@ class Court:
         folder = next(place / family for place in places if (place / family).is_dir())
         candidates = tuple(map(check_file, files))
         request = Request(config=config, origin=Folder(folder), candidates=candidates, **given)
-        warden = Warden(self.project.root, candidates, sandbox, memory_bytes).ask_system()
+        databases = [request.database] if request.database else []
+        warden = Warden(self.project.root, candidates, sandbox, memory_bytes, databases).ask_system()
         return judge(request, self.project, Observer(), self.server, warden)
 
 

@@ -365,6 +365,25 @@ def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert not any(leftover.encode() in command for command in commands)
 
 
+@pytest.mark.usefixtures("namespaces")
+def test_a_database_that_results_are_kept_in_cannot_be_locked(court: Any) -> None:
+    kept = court.folder / "judged.results"
+    file = court.write(
+        "reads.py",
+        f"""
+        import os
+        @family.cpu("reads")
+        def reads(problem, tune, inputs, outputs):
+            found = [os.path.getsize({str(kept)!r} + ending) for ending in ("", "-wal", "-shm")]
+            if any(found):
+                raise ValueError(f"found: {{found}}")
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (found,) = court.judge(file, database=kept, sandbox="required").candidates
+    assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message
+
+
 @pytest.mark.slow
 def test_without_a_sandbox_it_is_said(court: Any, fake_ncu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.judge.warden.find_refusal", lambda: "not today")

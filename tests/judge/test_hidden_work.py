@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 import time
 from collections import Counter
@@ -13,7 +15,6 @@ from unittest.mock import Mock
 import pytest
 
 from cuprof.families.candidate import Extension
-from cuprof.judge.border.accounts import cpu_ns
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
 from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.referee import Border
@@ -200,7 +201,7 @@ def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch:
     def pause_longer(self: Suspect) -> None:
         pause(self)
         until = time.monotonic() + 0.1  # for the timer, as where inputs are large; on a busy machine it takes long
-        while in_vain[id(self)] < 30 and sum(map(cpu_ns, self._stopped)) - self._stopped_cpu <= STIRRING_NS:
+        while in_vain[id(self)] < 30 and self._find_stirring() <= STIRRING_NS:
             time.sleep(0.002)
             if time.monotonic() > until:
                 in_vain[id(self)] += 1
@@ -228,6 +229,41 @@ def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch:
                 event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
                 libc.timer_create(1, event, ctypes.byref(timer))
                 threading.Thread(target=go_on, daemon=True).start()
+            return lambda: right(inputs, outputs)
+        """,
+    )
+    (candidate,) = court.judge(file).candidates
+    assert candidate.ruling is Ruling.WRONG, candidate
+    assert "stopped" in candidate.message
+
+
+@pytest.mark.own_workers
+def test_a_process_that_ends_while_it_is_stopped_is_missed(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pause = Suspect.pause
+
+    def pause_and_end_one(self: Suspect) -> None:
+        """End one as another process of the candidate's would, and await the end."""
+        pause(self)
+        for pid in {*self._stopped} - {self._main}:
+            os.kill(pid, signal.SIGKILL)
+            until = time.monotonic() + 5
+            while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
+                time.sleep(0.002)
+            return
+
+    monkeypatch.setattr(Suspect, "pause", pause_and_end_one)
+    file = court.write(
+        "ends.py",
+        """
+        import signal
+        import subprocess
+        started = []
+
+        @family.cpu("mine")
+        def mine(problem, tune, inputs, outputs):
+            if not started:
+                signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # so that none stays as a zombie
+                started.extend(subprocess.Popen(["sleep", "60"]) for _ in range(12))
             return lambda: right(inputs, outputs)
         """,
     )

@@ -135,6 +135,17 @@ def test_a_candidate_sees_no_lock_of_a_device(tmp_path: Path, monkeypatch: pytes
     assert sandbox.hidden == (str(tmp_path / "gpu.lock"),)
 
 
+def test_a_candidate_sees_no_database_of_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUPROF_LOCKS", str(tmp_path / "locks"))
+    names = ("a.db", "a.db-wal", "b.sqlite3")
+    for name in (*names, "notes.txt"):
+        (tmp_path / name).touch()
+    sandbox = Warden(tmp_path, [], memory_bytes=1).confine(tmp_path, None, devices=True)
+    assert sandbox is not None
+    assert sorted(sandbox.hidden) == [str(tmp_path / name) for name in names]
+    assert sandbox.visible == (str(tmp_path / "notes.txt"),)
+
+
 @pytest.mark.usefixtures("namespaces")
 def test_an_include_reaches_no_other_candidate_and_no_hidden_file(judged: dict[str, Candidate]) -> None:
     """The confined process resolves includes, so they reach what it may read; a right source shows it by its text."""

@@ -17,6 +17,7 @@ import pytest
 from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import probe, seccomp
+from cuprof.sandbox.kernel import drop_capabilities
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
 
@@ -110,6 +111,19 @@ time.sleep(30)
     )
     assert done.returncode == -signal.SIGKILL
     assert "over the limit of 0.54 GB" in done.stderr
+
+
+def test_it_gets_no_more_threads_than_the_machine_can_spare(sandbox: Sandbox) -> None:
+    code = """
+import threading
+threading.stack_size(1 << 15)
+for number in range(6000):
+    threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
+time.sleep(20)
+"""
+    done = run(code, replace(sandbox, memory_bytes=0))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "threads, over the limit of 4096" in done.stderr
 
 
 def test_what_it_prints_does_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -334,6 +348,49 @@ def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandb
     assert len(refused) == 7
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
+
+
+def test_a_socket_keeps_no_more_than_is_counted(sandbox: Sandbox) -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    code = """
+import socket
+pair = socket.socketpair()
+for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+    before = pair[0].getsockopt(socket.SOL_SOCKET, option)
+    pair[0].setsockopt(socket.SOL_SOCKET, option, 4 * before)
+    print(pair[0].getsockopt(socket.SOL_SOCKET, option) - before)
+"""
+    done = run(code, sandbox)
+    assert done.stdout == "0\n0\n", done.stderr
+
+
+SLOWS = """
+import ctypes, threading
+other, library = int(sys.argv[2]), ctypes.CDLL(None, use_errno=True)
+os.sched_setaffinity(other, {min(os.sched_getaffinity(other))})
+os.sched_setscheduler(other, os.SCHED_IDLE, os.sched_param(0))
+for which, whom in ((1, other), (2, os.getpgid(other)), (3, 0)):
+    library.syscall(ctypes.c_long(251), ctypes.c_long(which), ctypes.c_long(whom), ctypes.c_long(3 << 13))  # ioprio_set
+print(len(os.sched_getaffinity(other)), os.sched_getscheduler(other))
+print(library.syscall(ctypes.c_long(252), ctypes.c_long(1), ctypes.c_long(other)))  # ioprio_get
+one = min(os.sched_getaffinity(0))
+mask = ctypes.create_string_buffer((1 << one).to_bytes(128, "little"))
+print(library.pthread_setaffinity_np(ctypes.c_ulong(threading.get_ident()), ctypes.c_size_t(128), mask))
+os.sched_setaffinity(0, {one})
+print(len(os.sched_getaffinity(0)))
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+def test_without_namespaces_no_other_process_is_slowed_down() -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    with subprocess.Popen(["sleep", "60"], start_new_session=True, preexec_fn=drop_capabilities) as other:
+        before = f"{len(os.sched_getaffinity(other.pid))} {os.sched_getscheduler(other.pid)}\n"
+        command = [sys.executable, "-B", "-c", HEAD + SLOWS, Sandbox(namespaces=False).encode(), str(other.pid)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+        other.kill()
+    others, ours = before + "0\n", "0\n1\n"
+    assert done.stdout == others + ours, done.stderr
 
 
 def test_the_kernels_switches_cannot_be_turned(full: Sandbox) -> None:

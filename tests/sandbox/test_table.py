@@ -66,11 +66,12 @@ def keep(path):
         open(path, "w").close()
     except OSError:
         pass
-def lock(path):
-    with open(path, "rb") as file:
-        if not file.read(6):
-            raise OSError
-        fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+def lock(*paths):
+    for path in paths:
+        with open(path, "rb") as file:
+            if file.read(6):
+                return fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    raise OSError
 def lease(path):
     with open(path, "rb") as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
@@ -92,7 +93,7 @@ TRIES = {
     "reach this machine by TCP": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
     "reach UNIX sockets in visible folders": reach,
     "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
-    "lock databases in visible folders": lambda: lock(f"{folder}/results.sqlite"),
+    "lock databases in visible folders": lambda: lock(f"{folder}/results.db", f"{folder}/results.sqlite"),
     "limit or slow down other processes": lambda: resource.prlimit(parent, resource.RLIMIT_CORE),
     "make others wait who open visible files (leases)": lambda: lease(f"{folder}/leased"),
     "make user namespaces": clone,
@@ -171,7 +172,8 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
         if user is not None:
             os.chown(folder / name, user, user)
     (place / "secret").write_text("secret")
-    (folder / "results.sqlite").write_text("SQLite format 3")
+    for name in ("results.db", "results.sqlite"):
+        (folder / name).write_text("SQLite format 3")
     (folder / "other.py").write_text("other")
     os.mkfifo(folder / "pipe", 0o666)
     (folder / "pipe").chmod(0o666)

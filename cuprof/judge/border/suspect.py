@@ -108,7 +108,8 @@ class Suspect:
         self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
-        self._stopped_cpu, self._stirs = 0, 0
+        self._stopped_cpu: dict[int, int] = {}
+        self._stirs = 0
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
@@ -252,8 +253,8 @@ class Suspect:
         """Return the lap of a request to a process that is stopped before and afterwards."""
         self.send(ask, count)
         before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
-        stirred_ns = before.cpu - self._stopped_cpu  # a timer of the kernel's may send SIGCONT
-        is_stirred = stirred_ns > STIRRING_NS
+        stirred_ns = self._find_stirring()
+        is_stirred = stirred_ns > STIRRING_NS or {*self._inner()} != self._stopped_cpu.keys()
         self._stirs += is_stirred
         if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
             raise LostError("its processes go on by themselves when they are stopped")
@@ -303,7 +304,7 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
-                self._stopped_cpu = sum(map(cpu_ns, pids))
+                self._stopped_cpu = {pid: cpu_ns(pid) for pid in pids}
                 return
             pids = found
             if time.monotonic() > until:
@@ -314,6 +315,10 @@ class Suspect:
         for pid in self._stopped:
             with suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
+
+    def _find_stirring(self) -> int:
+        """Return how long processes have run since they were stopped: a timer of the kernel's may send SIGCONT."""
+        return sum(max(cpu_ns(pid) - before, 0) for pid, before in self._stopped_cpu.items())
 
     def _inner(self) -> list[int]:
         """Return the processes that may run a stranger's code: all but those that guard it."""
