@@ -254,7 +254,7 @@ class Suspect:
         self.send(ask, count)
         before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
         stirred_ns = self._find_stirring()
-        is_stirred = stirred_ns > STIRRING_NS or {*self._inner()} != self._stopped_cpu.keys()
+        is_stirred = stirred_ns > STIRRING_NS or self._is_changed()
         self._stirs += is_stirred
         if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
             raise LostError("its processes go on by themselves when they are stopped")
@@ -304,7 +304,7 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
-                self._stopped_cpu = {pid: cpu_ns(pid) for pid in pids}
+                self._stopped_cpu = {pid: cpu_ns(pid) for pid in pids if not _has_ended(pid)}
                 return
             pids = found
             if time.monotonic() > until:
@@ -319,6 +319,11 @@ class Suspect:
     def _find_stirring(self) -> int:
         """Return how long processes have run since they were stopped: a timer of the kernel's may send SIGCONT."""
         return sum(max(cpu_ns(pid) - before, 0) for pid, before in self._stopped_cpu.items())
+
+    def _is_changed(self) -> bool:
+        """Return whether a process has begun or ended since all were stopped, other than by being awaited."""
+        inner = {*self._inner()}
+        return not inner <= {*self._stopped} or not self._stopped_cpu.keys() <= inner
 
     def _inner(self) -> list[int]:
         """Return the processes that may run a stranger's code: all but those that guard it."""
@@ -344,6 +349,13 @@ def _are_stopped(pids: Sequence[int]) -> bool:
     while not all(map(_is_stopped, pids)):
         if time.monotonic() > until:
             return False
+    return True
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a process is over, though nobody may have awaited it yet."""
+    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()[0] in b"ZX"
     return True
 
 
