@@ -11,7 +11,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.families import Call, Variant
 
@@ -39,7 +38,6 @@ def prepare_call(
     runs as intended, and other variants are unaffected.
 
     Raises:
-        LaunchError: what it made is no function.
         TypeError: a family's own function wants something called untimed.
     """
     _find_pools()
@@ -48,9 +46,6 @@ def prepare_call(
     _find_pools()
     own = _list_turned()
     put_back_switches()
-    if not callable(made):
-        what = "None" if made is None else f"a {type(made).__name__}"
-        raise LaunchError(f"{variant.name} returned {what}; it must return a function that executes it once")
 
     def run() -> None:
         for switch, mine, _ in own:

@@ -53,11 +53,6 @@ BAD = {
         def hangs(problem, tune, inputs, outputs):
             return lambda: time.sleep(600)
         """,
-    "returns_none.py": """
-        @family.cpu("returns_none")
-        def returns_none(problem, tune, inputs, outputs):
-            right(inputs, outputs)
-        """,
     "greedy.py": """
         @family.cpu("greedy")
         def greedy(problem, tune, inputs, outputs):
@@ -70,7 +65,6 @@ MESSAGES = {
     "wrong.py": "expected",
     "crashes.py": "SIGSEGV while checking",
     "hangs.py": "stopped after 2 s while checking",
-    "returns_none.py": "returns_none returned None; it must return a function that executes it once",
     "greedy.py": "MemoryError",
     "reads_for_ever.py": "stopped after 2 s",
     "ends_while_read.py": "exit code 7",
