@@ -130,7 +130,7 @@ drop_capabilities()  # which let root read any folder
 place = Path(sys.argv[1])
 place.mkdir()
 os.chdir(place)
-for number in range(3000):
+for number in range(1200):
     os.mkdir("d", 0o700 if number % 500 else 0o300)
     os.chdir("d")
 Path("left").touch()
