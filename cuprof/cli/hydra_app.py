@@ -95,7 +95,6 @@ class HydraCommand:
 def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple[dict[str, SweepConfig], list[str]]:
     """Return the settings of each job → its configuration, and those typed; or the text that an option asks for."""
     from cuprof.config.composer import Composer
-    from cuprof.families.origin import list_families
 
     options, typed = read_arguments(command, argv)
     composer = Composer(project, typed, options)
@@ -108,6 +107,8 @@ def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple
     try:
         return composer.jobs(command_line), typed
     except UnknownNameError as error:
+        from cuprof.families.origin import list_families
+
         if error.what == "experiment" and error.name in list_families(project.folders("kernels")):
             raise ConfigError(f"{error.name} is a family: write family={error.name}") from None
         raise

@@ -112,8 +112,7 @@ def make_portfolio(family: str, runs: Sequence[EarlierRun], within: float, devic
     for other in sorted(others - {device}):
         looks = _choose_looks(run for run in runs if run.device == other)
         elsewhere[other] = len({run.problem for run in looks if _sure_ns(run) < best_ns.get(run.problem, 0.0)})
-    chosen_ones = tuple(configurations[each] for each in chosen)
-    return Portfolio(family, device, within, chosen_ones, tuple(picks), elsewhere)
+    return Portfolio(family, device, within, tuple(configurations[each] for each in chosen), tuple(picks), elsewhere)
 
 
 def _choose_looks(runs: Iterable[EarlierRun]) -> list[EarlierRun]:

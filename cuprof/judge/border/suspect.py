@@ -354,8 +354,8 @@ def _are_stopped(pids: Sequence[int]) -> bool:
 
 def _has_ended(pid: int) -> bool:
     """Return whether a process is over, though nobody may have awaited it yet."""
-    with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
-        return file.read().rpartition(b")")[2].split()[0] in b"ZX"
+    with suppress(OSError):
+        return _read_state(f"/proc/{pid}") in b"ZX"
     return True
 
 
@@ -363,7 +363,12 @@ def _is_stopped(pid: int) -> bool:
     """Return whether no thread of a process runs; one that awaits a disk (D) stops, as told, before it goes on."""
     with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - a third of the time
-            with open(f"/proc/{pid}/task/{task}/stat", "rb") as file:  # noqa: PTH123
-                if file.read().rpartition(b")")[2].split()[0] not in b"TtZXD":
-                    return False
+            if _read_state(f"/proc/{pid}/task/{task}") not in b"TtZXD":
+                return False
     return True
+
+
+def _read_state(folder: str) -> bytes:
+    """Return the letter of a process's or a thread's state, which the kernel shows in this folder."""
+    with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()[0]
