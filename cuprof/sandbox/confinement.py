@@ -32,8 +32,9 @@ GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
 MOST_LOG_BYTES = 1 << 30
 """Of what the processes print: it lies on a disk that others need."""
-MOST_FILES, SOCKET_BYTES = 4096, 1 << 18
-"""Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket."""
+MOST_FILES, SOCKET_BYTES = 1024, 1 << 18
+"""Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. As many
+may be under way from a process to another, where nobody sees them."""
 MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
 REFUSED = 125
@@ -153,10 +154,16 @@ def list_family(first: int) -> Iterator[int]:
     while left:
         pid = left.pop()
         yield pid
-        with contextlib.suppress(OSError, ValueError):
-            for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-                with open(f"/proc/{pid}/task/{task}/children") as file:  # noqa: PTH123
-                    left += map(int, file.read().split())
+        for thread in list_threads(pid):
+            with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
+                left += map(int, file.read().split())
+
+
+def list_threads(pid: int) -> list[str]:
+    """Return the threads of a process; none of one that is gone."""
+    with contextlib.suppress(OSError):
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a third of the time
+    return []
 
 
 def _count_threads(pid: int) -> int:
@@ -191,16 +198,17 @@ def _file_bytes(folder: str) -> int:
 
 def _socket_bytes(pid: int) -> int:
     """Return what the kernel may keep for a process's open files, which is no part of its own size."""
-    try:
-        return SOCKET_BYTES * len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
-    except OSError:
-        return 0
+    for thread in list_threads(pid):
+        with contextlib.suppress(OSError):
+            if files := os.listdir(f"/proc/{pid}/task/{thread}/fd"):  # noqa: PTH208 - none of a thread that has ended
+                return SOCKET_BYTES * len(files)
+    return 0
 
 
 def _resident_bytes(pid: int) -> int:
     """Return a process's pages, and the tables of its pages, which may be a thousand times as large."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
-            return sum(int(size) << 10 for size in SIZES.findall(file.read()))
-    except OSError:
-        return 0
+    for thread in list_threads(pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
+            if sizes := SIZES.findall(file.read()):  # none of a thread that has ended, be it the first
+                return sum(int(size) << 10 for size in sizes)
+    return 0

@@ -99,12 +99,42 @@ def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None
     assert "over the limit of 0.54 GB" in done.stderr
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+@pytest.mark.parametrize(
+    ("held", "most"),
+    [
+        ("mmap.mmap(-1, 3 << 28)\n    for place in range(0, len(held), 4096): held[place] = 1", 1 << 29),
+        ("[socket.socketpair() for _ in range(250)]", 1 << 27),
+    ],
+)
+def test_a_process_whose_first_thread_has_ended_counts(sandbox: Sandbox, held: str, most: int) -> None:
+    code = f"""
+import ctypes, mmap, socket, threading
+libc = ctypes.CDLL(None)
+def hold():
+    held = {held}
+    time.sleep(60)
+if os.fork() == 0:
+    libc.prctl(1, signal.SIGKILL)  # when its parent ends
+    threading.Thread(target=hold).start()
+    libc.syscall(60, 0)  # exit, of this thread alone
+time.sleep(60)
+"""
+    done = run(code, replace(sandbox, memory_bytes=most))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "are in use, over the limit" in done.stderr
+
+
 def test_what_the_kernel_keeps_for_open_sockets_counts(sandbox: Sandbox) -> None:
     done = run(
         """
-import resource, socket, time
-assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] <= 4096
-held = [socket.socketpair() for _ in range(1500)]
+import ctypes, resource, socket
+assert resource.getrlimit(resource.RLIMIT_NOFILE)[1] <= 1024  # as many may be under way, where nobody counts them
+for _ in range(3):
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when its parent ends
+        held = [socket.socketpair() for _ in range(490)]
+        time.sleep(30)
 time.sleep(30)
 """,
         sandbox,
@@ -326,7 +356,10 @@ def ask(number, *arguments):
     answer = library.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
     return "refused" if answer == -1 else f"answered {answer}"
 CLONE, CLONE3, MEMFD, SHMGET, NEWUSER = 56, 435, 319, 29, 0x10000000
+THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM, without CLONE_FILES
 print("clone", ask(CLONE, NEWUSER | 17, 0, 0, 0, 0))
+print("open files of a thread's own", ask(CLONE, THREAD, 0, 0, 0, 0))
+print("fallocate", ask(285, 2, 0, 0, 1 << 12))
 print("clone3", ask(CLONE3, 0, 0))
 print("memfd", ask(MEMFD, 0, 0))
 print("shmget", ask(SHMGET, 0, 4096, 0o1600))
@@ -345,7 +378,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 7
+    assert len(refused) == 9
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 
