@@ -15,6 +15,7 @@ from cuprof.cli.labels import format_counter, format_time
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import UsageError
 from cuprof.core.project import Project, find_project
+from cuprof.core.text import excerpt
 
 if TYPE_CHECKING:
     from cuprof.interop.origins import AnyOrigin
@@ -61,7 +62,8 @@ FOUND = {
     "does not come to an end": ("FAILED", "it does not come to an end"),
 }
 """Finding → the word and meaning of a wrong candidate, the gravest first: a rounding error is wrong, but not fraud."""
-MOST_LOG_LINES = 12
+MOST_LOG_LINES, MOST_LINE = 12, 1000
+MOST_MEMORY = 1 << 62
 MOST_COUNTERS = 20
 """Counters at one problem above which only those that cuprof explains are shown."""
 NOT_SET_HERE = ("experiment", "family", "variants", "baseline", "store", "report", "retry", "dry_run", "output")
@@ -71,7 +73,10 @@ def _size(text: str) -> int:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)i?B?", text)
     if not match or not float(match[1]):
         raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 4G or 500M")
-    return int(float(match[1]) * _UNITS[match[2]])
+    size = float(match[1]) * _UNITS[match[2]]
+    if size > MOST_MEMORY:
+        raise argparse.ArgumentTypeError(f"no machine has {text}; write 4G or 500M")
+    return int(size)
 
 
 PARSER = CommandParser("judge", DESCRIPTION, EXAMPLES, json=True)
@@ -218,8 +223,8 @@ def _candidate_parts(each: Candidate) -> Iterator[Part]:
         if one.counts and one.detail == each.message:
             continue
         first, *more = one.detail.splitlines() or [""]
-        yield Line(f"  {one.what}: {first}", "" if one.counts else "dim")
-        yield from (Line(f"    {text}", "dim") for text in more[-MOST_LOG_LINES:])
+        yield Line(f"  {one.what}: {excerpt(first, MOST_LINE)}", "" if one.counts else "dim")
+        yield from (Line(f"    {excerpt(text, MOST_LINE)}", "dim") for text in more[-MOST_LOG_LINES:])
 
 
 def _times(each: Candidate) -> Table:

@@ -174,9 +174,14 @@ class Entrance:
         )
         if len(label) > MOST_LABEL or max(abs(trial.order), abs(trial.threads or 0)) > MOST_NUMBER:
             raise _LieError(f"{trial.variant!r} claims to be what it is not: its label or numbers are too long")
+        trial = replace(trial, problem=same.problem)  # equal to what is claimed, which may be 64.0 or True
+        try:
+            identity = _identify(trial, text_hash)
+        except ValueError:
+            raise _LieError(f"{trial.variant!r} claims to be what it is not: tunables that are no numbers") from None
         return replace(
             trial,
-            identity=_identify(trial, text_hash),
+            identity=identity,
             family=self.family.name,
             label=label,
             device=device if isinstance(device, DeviceFacts) else None,

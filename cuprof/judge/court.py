@@ -16,7 +16,7 @@ from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
-from cuprof.core.records import FAILED, DeviceFacts, Devices, State, Unavailable
+from cuprof.core.records import FAILED, DeviceFacts, Devices, Outcome, State, Unavailable
 from cuprof.core.scratch import ScratchFolder
 from cuprof.core.text import one_line
 from cuprof.engine.device_lock import DeviceLocks
@@ -30,6 +30,7 @@ from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
+from cuprof.judge.border.suspect import STIRS
 from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.contenders import Contender, Entrance
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
@@ -314,15 +315,22 @@ class _Trial:
             if left and is_apart(left[0]) and not course.ahead.waiting:  # on the host it would take part in these times
                 prestart(sandbox=self._confine(left[0]))
             sweep_id, ends = course.run(contender, alone=alone is not None)
-            if contender.file and contender not in left:
-                course.border.retire(contender.extension)
+            stirred = course.border.find_stirred()
+            ended = {one: [_stir(one)] for one in running if one.extension in stirred}
             if ends:
-                self.done.append(self._dismiss(contender, ends, bases[contender.kind].variant))
-                running.remove(contender)
-                kinds = {one.kind for one in running}
-                left = [one for one in left if one is not contender and one.kind in kinds]
+                ended[contender] = ends
+            elif stirred:
+                left.insert(0, contender)  # for times that nobody has disturbed
             else:
                 legs[contender].read(course.store, sweep_id)
+            for one, its_ends in ended.items():
+                self.done.append(self._dismiss(one, its_ends, bases[one.kind].variant))
+                running.remove(one)
+            kinds = {one.kind for one in running}
+            left = [one for one in left if one in running or (not one.file and one.kind in kinds)]
+            for one in {contender, *ended} - {*left}:
+                if one.file:
+                    course.border.retire(one.extension)
         course.ahead.end()  # while the times are compared
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs[base].drifts()]
@@ -403,6 +411,12 @@ def _cannot_run(contender: Contender, baselines: Baselines, measure: MeasureConf
         modes = " and ".join(measure.modes)
         return f"its {modes} time is not judged; ask for measure.modes=[cold]"
     return ""
+
+
+def _stir(contender: Contender) -> End:
+    """Return the end of a candidate whose processes went on by themselves between its turns."""
+    trial = contender.trials[0]
+    return trial, Outcome(trial.identity, State.CRASHED, f"{STIRS} between its turns")
 
 
 def _candidate(contender: Contender, baseline: str, ruling: Ruling, message: str) -> Candidate:

@@ -79,6 +79,10 @@ class Border:
         for key in [key for key in self.waiting if key[1] == extension]:
             self.waiting.pop(key).close()
 
+    def find_stirred(self) -> set[Extension]:
+        """Return the files whose processes went on by themselves while they waited, beside what was timed meanwhile."""
+        return {key[1] for key, referee in self.waiting.items() if key[1] and referee.suspect.has_stirred()}
+
 
 class BorderExecutor(Executor):
     """Run each trial of a job in a process of its own, on the far side of the border.

@@ -117,6 +117,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "mine.py", "--counters=memry"), "memry"),
         (("vector", "mine.py", "ncu=memory"), "has no meaning for judge"),
         (("vector", "mine.py", "--memory-limit=much"), "is not a size"),
+        (("vector", "mine.py", "--memory-limit=9999999T"), "no machine has 9999999T"),
         (("vector", "mine.py", "--time-limit=0"), "is no time limit"),
         (("vector", "mine.py", "--rounds=0"), "is no number of rounds"),
         (("vector", "mine.py", "--sandbox=maybe"), "'maybe' is not known: there are auto, off, required"),

@@ -116,6 +116,8 @@ CLAIMED = (
     "replace(t, order=2**70)",
     "replace(t, threads=-2**70)",
     'replace(t, tunables=Point(text="x" * 900_000))',
+    'replace(t, tunables=Point(x=float("nan")))',
+    'replace(t, tunables=Point(x=float("-inf")))',
 )
 
 
@@ -400,6 +402,12 @@ def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: 
     assert each.ruling is Ruling.WRONG
     assert "claims to be what it is not" in each.message
     assert len(each.message) < 300
+
+
+def test_a_problem_is_called_as_it_was_asked_for(court: Court) -> None:
+    claimed = CLAIMS.replace("%s", "replace(t, problem=Point(dtype='float32', n=float(t.problem.n)))")
+    (found,) = court.judge(court.write("claims.py", claimed)).candidates
+    assert [row.problem.label for row in found.rows] == [f"n={N}, dtype=float32"], found
 
 
 def test_no_trial_is_timed_in_the_place_of_another_whose_identity_it_claims(court: Court) -> None:

@@ -17,6 +17,8 @@ import pytest
 from cuprof.families.candidate import Extension
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
 from cuprof.judge.clock import TOO_BUSY
+from cuprof.judge.contenders import Contender
+from cuprof.judge.legs import Course
 from cuprof.judge.referee import Border
 from cuprof.judge.report import Ruling
 
@@ -195,7 +197,16 @@ def test_processes_of_a_file_that_has_no_further_turn_end() -> None:
     assert (ours.close.call_count, others.close.call_count, len(border.waiting)) == (1, 0, 1)
 
 
-def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+ENDS_FIRST = "threading.Thread(target=go_on).start(), libc.syscall(60 if platform.machine() == 'x86_64' else 93, 0)"
+
+
+@pytest.mark.parametrize(
+    "start", ["threading.Thread(target=go_on, daemon=True).start()", f"os.fork() or ({ENDS_FIRST})"]
+)
+def test_what_a_timer_of_the_kernel_lets_go_on_is_found(
+    court: Any, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """In the process itself, and in a child whose first thread has ended, so that it looks as if it had."""
     pause, in_vain = Suspect.pause, Counter[int]()
 
     def pause_longer(self: Suspect) -> None:
@@ -212,29 +223,55 @@ def test_what_a_timer_of_the_kernel_lets_go_on_is_found(court: Any, monkeypatch:
         "timer.py",
         """
         import ctypes
+        import os
+        import platform
         import signal
         import threading
 
-        libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
+        libc, started = ctypes.CDLL(None), []
         soon = (ctypes.c_long * 4)(0, 0, 0, 8_000_000)  # when all are found to be stopped
 
         def go_on():
+            timer, event = ctypes.c_void_p(), (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
+            libc.timer_create(1, event, ctypes.byref(timer))
             while True:
                 libc.timer_settime(timer, 0, soon, None)
 
         @family.cpu("mine")
         def mine(problem, tune, inputs, outputs):
-            if not timer:
-                signal.signal(signal.SIGCONT, lambda *_: None)
-                event = (ctypes.c_int * 16)(0, 0, signal.SIGCONT, 0)
-                libc.timer_create(1, event, ctypes.byref(timer))
-                threading.Thread(target=go_on, daemon=True).start()
+            if not started:
+                started.append(signal.signal(signal.SIGCONT, lambda *_: None))
+                START
             return lambda: right(inputs, outputs)
-        """,
+        """.replace("START", start),
     )
     (candidate,) = court.judge(file).candidates
     assert candidate.ruling is Ruling.WRONG, candidate
     assert "stopped" in candidate.message
+
+
+def test_one_that_goes_on_between_its_turns_is_wrong_and_the_turn_it_disturbed_is_taken_again(
+    court: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ran, run = list[Suspect](), list[str](), Course.run
+
+    def has_stirred(self: Suspect) -> bool:
+        asked.append(self)  # the first one alone after its own turn; then after that of the second
+        return len(asked) == 2
+
+    def run_and_tell(self: Course, contender: Contender, **how: bool) -> Any:
+        ran.append(contender.variant)
+        return run(self, contender, **how)
+
+    monkeypatch.setattr(Suspect, "has_stirred", has_stirred)
+    monkeypatch.setattr(Course, "run", run_and_tell)
+    text = '@family.cpu("NAME")\ndef NAME(problem, tune, inputs, outputs):\n    return lambda: right(inputs, outputs)\n'
+    files = [court.write(f"{name}.py", text.replace("NAME", name)) for name in ("stirs", "honest")]
+    first, second = court.judge(*files, rounds=2).candidates
+    assert asked[1] is asked[0]
+    assert (first.ruling, "between its turns" in first.message) == (Ruling.WRONG, True), first
+    assert second.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), second
+    assert [name for name in ran if name in ("stirs", "honest")] == ["stirs", "honest", "honest", "honest"]
 
 
 @pytest.mark.own_workers

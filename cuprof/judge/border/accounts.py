@@ -6,12 +6,13 @@ part of what the code takes.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+
+from cuprof.sandbox.confinement import list_threads
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Accounts:
             pids: all processes that may run the stranger's code.
             guards: the processes above them.
         """
-        names = [f"{pid}/task/{thread}" for pid in pids for thread in _list_threads(pid)]
+        names = [f"{pid}/task/{thread}" for pid in pids for thread in list_threads(pid)]
         threads = {name: _schedule(f"/proc/{name}/schedstat") for name in names}
         return cls(threads, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
 
@@ -60,12 +61,6 @@ def _schedule(path: str) -> tuple[int, int]:
         run, delay, _ = file.read().split()
         return int(run), int(delay)
     return 0, 0
-
-
-def _list_threads(pid: int) -> list[str]:
-    with suppress(OSError):
-        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-    return []
 
 
 def _last_started() -> int:

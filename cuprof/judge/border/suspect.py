@@ -9,7 +9,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
-from cuprof.sandbox.confinement import GUARDS, list_family
+from cuprof.sandbox.confinement import GUARDS, list_family, list_threads
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 POLL_S = 0.05
@@ -44,6 +44,8 @@ MOST_STIRS, LONGEST_STIR_NS = 1, 20_000_000
 """Excuse as many that took longer, and none that took as long as this: a hypervisor may take the processor away while a
 thread leaves it."""
 INVALID = "its process sent an invalid message"
+STIRS = "its processes go on by themselves when they are stopped"
+PROCESSORS = os.cpu_count() or 1
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
@@ -257,7 +259,7 @@ class Suspect:
         is_stirred = stirred_ns > STIRRING_NS or self._is_changed()
         self._stirs += is_stirred
         if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
-            raise LostError("its processes go on by themselves when they are stopped")
+            raise LostError(STIRS)
         own = [read_own_delay()]
         started = time.perf_counter_ns()
         self.go_on()
@@ -269,13 +271,15 @@ class Suspect:
         after = Accounts.read(stopped, self._guards)
         self.stop()
         ran_ns, waited_ns = before.until(after, f"{self._main}/task/{self._main}")
+        ours_ns = own[2] - own[1]
         cpu_ns: int | None = after.cpu - before.cpu
         has_forked = stopped != self._stopped or after.ended != before.ended
         is_sound, is_known = True, not has_forked and after.last == before.last
         if not is_known:  # the work may have been done by what was started meanwhile
-            is_sound = has_forked or waited_ns < UNDISTURBED_NS
-            waited_ns, cpu_ns = 0, None
-        duration_ns = ended - started - (own[2] - own[1]) - waited_ns
+            is_sound = has_forked or max(waited_ns, ours_ns) < UNDISTURBED_NS
+            waited_ns, ours_ns, cpu_ns = 0, 0, None
+        # If it had all processors while we waited for one, it may have worked all the time.
+        duration_ns = max(ended - started - ours_ns - waited_ns, (cpu_ns or 0) // PROCESSORS)
         # Where both of us waited at once, too much has been left out.
         is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns and not is_stirred
         longest_ns = max(before.until(after, thread)[1] for thread in after.threads)
@@ -316,6 +320,10 @@ class Suspect:
             with suppress(OSError):
                 os.kill(pid, signal.SIGCONT)
 
+    def has_stirred(self) -> bool:
+        """Return whether its processes have gone on by themselves while they waited for another turn."""
+        return self._find_stirring() > LONGEST_STIR_NS or self._is_changed()
+
     def _find_stirring(self) -> int:
         """Return how long processes have run since they were stopped: a timer of the kernel's may send SIGCONT."""
         return sum(max(cpu_ns(pid) - before, 0) for pid, before in self._stopped_cpu.items())
@@ -353,22 +361,17 @@ def _are_stopped(pids: Sequence[int]) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a process is over, though nobody may have awaited it yet."""
-    with suppress(OSError):
-        return _read_state(f"/proc/{pid}") in b"ZX"
-    return True
+    """Return whether a process is over, with all of its threads, though nobody may have awaited it yet."""
+    return all(state in b"ZX" for state in _read_states(pid))
 
 
 def _is_stopped(pid: int) -> bool:
     """Return whether no thread of a process runs; one that awaits a disk (D) stops, as told, before it goes on."""
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - a third of the time
-            if _read_state(f"/proc/{pid}/task/{task}") not in b"TtZXD":
-                return False
-    return True
+    return all(state in b"TtZXD" for state in _read_states(pid))
 
 
-def _read_state(folder: str) -> bytes:
-    """Return the letter of a process's or a thread's state, which the kernel shows in this folder."""
-    with open(f"{folder}/stat", "rb") as file:  # noqa: PTH123
-        return file.read().rpartition(b")")[2].split()[0]
+def _read_states(pid: int) -> Iterator[bytes]:
+    """Yield the letter of the state of each thread of a process."""
+    for thread in list_threads(pid):
+        with suppress(OSError), open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:  # noqa: PTH123
+            yield file.read().rpartition(b")")[2].split()[0]
