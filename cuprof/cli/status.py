@@ -8,17 +8,11 @@ from collections.abc import Iterator, Sequence
 from cuprof.cli.arguments import CommandParser, number, reading
 from cuprof.cli.labels import format_duration
 from cuprof.cli.output import Line, Part, Table, emit, print_message, show
-from cuprof.core.errors import SelectionError, UnknownNameError, UnreachableStoreError
+from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
-from cuprof.results.progress import Progress, list_progress
-from cuprof.results.queries import read
+from cuprof.results.progress import Progress, find_log, list_progress
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
-LOG = """\
-SELECT t.label, r.state, r.message, r.log
-FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
-WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
-"""Finds the newest failure of a variant that has left a log: a compiler's output, or a traceback."""
 EXAMPLES = """\
   cuprof status
   cuprof status --every 10
@@ -43,17 +37,13 @@ def main(argv: Sequence[str]) -> None:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
     if arguments.log:
-        with read(arguments.store, LOG, {"variant": arguments.log}) as rows:
-            failures = [row for batch in rows.batches for row in batch]
-        for label, state, message, log in failures:
-            show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
-        if not failures:
-            with read(arguments.store, "SELECT name FROM variant") as rows:
-                known = {name for batch in rows.batches for (name,) in batch}
-            if arguments.log not in known:
-                raise UnknownNameError("variant", arguments.log, known)
+        with reading(arguments.store) as connection:
+            failure = find_log(connection, arguments.log)
+        if failure is None:
             said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
             raise SelectionError(said)
+        label, state, message, log = failure
+        show(Line(f"{label}: {state}: {message}", "bold"), *map(Line, log.splitlines()))
         return
     found = None
     while found is None or (arguments.every and any(each.state == "running" for each in found)):

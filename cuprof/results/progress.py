@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from cuprof.core.errors import UnknownNameError
 from cuprof.core.records import FAILED, OF_FAMILY, State
 from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
 from cuprof.store import tables as t
@@ -16,6 +17,11 @@ from cuprof.store.processes import Process, this_host
 from cuprof.store.stations import BEAT_S, LEASE_S, clock
 
 MOST_FAILURES = 20
+_LOG = """\
+SELECT t.label, r.state, r.message, r.log
+FROM run AS r JOIN trial AS t ON t.id = r.trial_id JOIN variant AS v ON v.id = t.variant_id
+WHERE v.name = :variant AND r.log <> '' ORDER BY r.id DESC LIMIT 1"""
+"""Finds the newest failure of a variant that has left a log: a compiler's output, or a traceback."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,19 @@ def list_launched(connection: Connection, launch: str) -> list[int]:
     settings = sa.cast(t.sweep.c.configuration, sa.Text).contains(f'"{launch}/', autoescape=True)
     chosen = t.sweep.c.id.in_(stations) | settings
     return list(connection.scalars(sa.select(t.sweep.c.id).where(chosen).order_by(t.sweep.c.id)))
+
+
+def find_log(connection: Connection, variant: str) -> Sequence[str] | None:
+    """Return label, state, message and log of the newest failure of a variant that has left a log.
+
+    Raises:
+        UnknownNameError: no variant has that name.
+    """
+    found = connection.execute(sa.text(_LOG), {"variant": variant}).first()
+    known = set(connection.scalars(sa.select(t.variant.c.name)))
+    if variant not in known:
+        raise UnknownNameError("variant", variant, known)
+    return found
 
 
 def find_exit_code(connection: Connection, sweep_id: int) -> int:

@@ -22,6 +22,7 @@ from cuprof.core.project import bundled
 from cuprof.store import ranking
 from cuprof.store.connection import database_file, make_engine, show
 from cuprof.store.schema import REVISION, VERSION_TABLE, describe_views, list_views
+from cuprof.store.sqlite_file import PLAIN_TABLES
 from cuprof.store.tables import METADATA
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _LOCK = 0x6375_7072_6F66
 """The advisory lock of migrations on PostgreSQL: "cuprof" in ASCII."""
+_EARLIER = ("finding", "sample")
+"""Tables of earlier revisions, which migrations read."""
 
 
 def has_own_views(connection: Connection) -> bool:
@@ -40,10 +43,11 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     """Return the database's revision, None for an empty database.
 
     Raises:
-        StoreError: a newer cuprof wrote it, or another program.
+        StoreError: a newer cuprof wrote it, or another program, or its revision is in no plain table.
     """
     revision = None
     if sa.inspect(connection).has_table(VERSION_TABLE):
+        check_tables(connection, url, [VERSION_TABLE])
         revision = connection.scalar(sa.text(f"SELECT version_num FROM {VERSION_TABLE}"))
     if revision is None:
         # On a server cuprof may share a database with other programs; a file belongs to one.
@@ -58,13 +62,19 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     return str(revision)
 
 
-def check_tables(connection: Connection, url: URL, names: Iterable[str]) -> None:
-    """Refuse views, virtual tables and computed columns where tables of an SQLite file should be."""
+def check_tables(connection: Connection, url: URL, names: Iterable[str], *, may_lack: bool = False) -> None:
+    """Refuse views, virtual tables and computed columns where tables of an SQLite file should be.
+
+    Args:
+        may_lack: the file needs not have them all.
+    """
     raw = connection.connection.driver_connection
     if not isinstance(raw, sqlite3.Connection):
         return
-    plain = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")}
-    for name in names:
+    if may_lack:
+        names = {name.lower() for (name,) in raw.execute("SELECT name FROM sqlite_master")} & {*names}
+    plain = {name for (name,) in raw.execute(PLAIN_TABLES)}
+    for name in sorted(names):
         if name not in plain or any(column[6] for column in raw.execute(f"PRAGMA table_xinfo({name})")):
             raise StoreError(f"database {show(url)} is damaged or was not made by cuprof: {name} is not a plain table")
 
@@ -87,7 +97,9 @@ def upgrade(url: URL) -> None:
                 _make_tables(connection)
             elif revision != REVISION:
                 _refuse_triggers(connection, url)
-                drop_views(connection)
+                check_tables(connection, url, METADATA.tables, may_lack=True)
+                drop_views(connection)  # one of them has the name of an earlier table
+                check_tables(connection, url, _EARLIER, may_lack=True)
                 run_migrations(connection, url)
             make_views(connection)
             ranking.refresh(connection)

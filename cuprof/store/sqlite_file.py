@@ -19,6 +19,8 @@ BUSY_SECONDS = 30.0
 """How long a statement waits for another process's lock before it gives up."""
 MOST_VALUE_BYTES = 128 << 20
 """Of a value or a row that is read: a view of others may make one of a gigabyte, and Python several of each."""
+PLAIN_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+"""Tables that hold their rows themselves: a view's or a virtual table's may have no end."""
 STEPS_BETWEEN_LOOKS = 10_000
 """Instructions of SQLite's virtual machine, under a millisecond of them, between looks at clock and signals."""
 
@@ -39,7 +41,8 @@ def find_current(url: str) -> sqlite3.Connection | None:
         return None
     with suppress(sqlite3.Error, UnicodeDecodeError), ExitStack() as unless_current:
         connection = unless_current.enter_context(closing(connect_file(path, read_only=True)))
-        if connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() == (REVISION,):
+        is_plain = (VERSION_TABLE,) in connection.execute(PLAIN_TABLES)
+        if is_plain and connection.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchone() == (REVISION,):
             unless_current.pop_all()
             return connection
     return None

@@ -65,6 +65,13 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
             "status",
             "sweep_trial is not a plain table",
         ),
+        (
+            "0009",
+            "ALTER TABLE run RENAME TO r; CREATE VIEW run AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1"
+            " FROM n) SELECT r.* FROM r, n",
+            "status --log last_warp",
+            "run is not a plain table",
+        ),
     ],
 )
 def test_what_was_changed_is_told(

@@ -37,6 +37,7 @@ from cuprof.store import store as store_module
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
 from cuprof.store.schema import REVISION
+from cuprof.store.source import open_source
 from cuprof.store.tables import METADATA
 from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
@@ -173,6 +174,34 @@ def test_no_migration_runs_a_trigger_that_others_have_made(tmp_path: Path) -> No
         raw.execute(f"CREATE TRIGGER endless AFTER INSERT ON property BEGIN SELECT ({endless}); END")
     with pytest.raises(StoreError, match=r"0008\.sqlite was changed by hand: drop its trigger 'endless'"):
         Store.open(f"sqlite:///{file}")
+
+
+@pytest.mark.parametrize(
+    ("revision", "name"),
+    [("0008", "timing"), ("0008", "PROPERTY"), ("0008", "calibration"), ("0002", "finding"), ("0005", "sample")],
+)
+def test_no_migration_reads_a_view_that_others_have_made(tmp_path: Path, revision: str, name: str) -> None:
+    file = Path(shutil.copy(OLD / f"{revision}.sqlite", tmp_path))
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT old.* FROM old, n"
+    with contextlib.closing(sqlite3.connect(file)) as raw:
+        raw.executescript(f"ALTER TABLE {name} RENAME TO old; CREATE VIEW {name} AS {endless}")
+        kept = list(raw.iterdump())
+    with pytest.raises(StoreError, match=f"{name.lower()} is not a plain table"):
+        Store.open(f"sqlite:///{file}")
+    with contextlib.closing(sqlite3.connect(file)) as raw:
+        assert list(raw.iterdump()) == kept
+
+
+def test_a_revision_is_read_from_a_plain_table(tmp_path: Path) -> None:
+    file = Path(shutil.copy(OLD / f"{REVISION}.sqlite", tmp_path))
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT '0009' AS version_num FROM n"
+    with contextlib.closing(sqlite3.connect(file)) as raw:
+        raw.executescript(
+            f"DROP TABLE {migrate.VERSION_TABLE}; CREATE VIEW {migrate.VERSION_TABLE} AS {endless} WHERE i < 0"
+        )
+    for read in (Store.open, lambda url: query(url, "best", time_limit_s=5), lambda url: open_source(url).__enter__()):
+        with pytest.raises(StoreError, match="cuprof_revision is not a plain table"):
+            read(f"sqlite:///{file}")
 
 
 def test_views_follow_their_files(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
