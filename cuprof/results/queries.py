@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 import re
 import sqlite3
 import time
@@ -36,6 +37,8 @@ AT_ONCE = 5000
 """Rows that are held at a time."""
 MOST_ROWS = 500_000
 """Rows of a table, which is held as a whole to find its widths: a join without a condition may have any number."""
+MOST_BYTES = 1 << 28
+"""Of the rows of a batch or of a table: a view that others have made may have any number of large ones."""
 _LONGEST_MS = 2**31 - 1
 _BINARY = (16, 20, 21, 23, 25, 114, 701, 1043, 1114, 1184, 1700, 3802)
 """PostgreSQL's types that read the same in its binary format, and numbers in less time; of others some do not: bool,
@@ -58,10 +61,14 @@ class Rows:
     batches: Iterable[Batch]
 
     def columns(self) -> list[Sequence[Any]]:
-        """Return every column as a whole; raise `UsageError` where there are more rows than a table takes."""
-        rows = list(islice(chain.from_iterable(self.batches), MOST_ROWS + 1))
-        if len(rows) > MOST_ROWS:
-            raise UsageError(f"a table takes {MOST_ROWS:,} rows, and there are more; add LIMIT 100, or --format csv")
+        """Return every column as a whole; raise `UsageError` where there is more than a table takes."""
+        rows, held = list[Sequence[Any]](), 0
+        for batch in self.batches:
+            rows += batch
+            held += _count_bytes(batch)
+            if len(rows) > MOST_ROWS or held > MOST_BYTES:
+                most = f"{MOST_ROWS:,} rows, and there are" if held <= MOST_BYTES else "256 MB, and there is"
+                raise UsageError(f"a table takes {most} more; add LIMIT 100, or --format csv")
         return plain_columns(self.names, rows)
 
 
@@ -97,7 +104,7 @@ def read(
                 # Beside mode=ro: VACUUM INTO and ATTACH would write other files.
                 connection.set_authorizer(_authorize)
                 cursor = connection.execute(sql, dict(params or {}))
-                described, fetch = cursor.description, lambda: cursor.fetchmany(AT_ONCE)
+                described, fetch = cursor.description, lambda: _fetch_bounded(cursor)
             else:
                 described, fetch = _execute_on_server(opened, connection, sql, params, time_limit_s)
         yield Rows([column[0] for column in described or ()], _batches(connection, url, fetch, give_up))
@@ -219,12 +226,28 @@ def _execute_on_server(
     return described, lambda: list(islice(rows, AT_ONCE))
 
 
+def _fetch_bounded(cursor: sqlite3.Cursor) -> Batch:
+    rows, held = list[Sequence[Any]](), 0
+    for row in islice(cursor, AT_ONCE):
+        rows.append(row)
+        held += _count_bytes(row)
+        if held > MOST_BYTES:
+            break
+    return rows
+
+
+def _count_bytes(values: Sequence[Any]) -> int:
+    return len(pickle.dumps(values, pickle.HIGHEST_PROTOCOL))  # a tenth of the time of asking each value for its size
+
+
 def _batches(connection: Any, url: str, fetch: Fetch, give_up: float) -> Iterator[Batch]:
     while True:
         with _translated(connection, url, give_up):
             rows = fetch()
         if not rows:
             return
+        if time.monotonic() > give_up:  # SQLite looks at the clock between instructions, of which a large row takes few
+            raise _explain(TimeoutError("interrupted"), url)
         yield rows
 
 

@@ -19,6 +19,7 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 import cuprof
 from cuprof.core.errors import CuprofError, StoreError, UnknownNameError, UsageError
 from cuprof.core.interrupts import heard
+from cuprof.results import queries
 from cuprof.results.queries import list_queries, query, read
 from cuprof.store import Store
 
@@ -107,6 +108,19 @@ def test_a_table_and_a_value_have_an_end(sqlite_url: str) -> None:
         rows.columns()
     with pytest.raises(UsageError, match="too big"):
         query(sqlite_url, "SELECT hex(zeroblob(400000000))")
+
+
+@pytest.mark.parametrize("size", [1_000, 30_000_000])
+def test_large_rows_have_an_end(sqlite_url: str, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    Store.open(sqlite_url).close()
+    monkeypatch.setattr(queries, "MOST_BYTES", 100_000)
+    endless = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT printf('%.*c', {size}, i) FROM n"
+    with read(sqlite_url, endless, time_limit_s=60) as rows:
+        assert 1 <= len(next(iter(rows.batches))) <= 1 + 100_000 // size
+    with read(sqlite_url, endless) as rows, pytest.raises(UsageError, match="a table takes 256 MB, and there is more"):
+        rows.columns()
+    with read(sqlite_url, endless, time_limit_s=0.5) as rows, pytest.raises(UsageError, match="than its time limit"):
+        deque(rows.batches, maxlen=0)
 
 
 def test_parameters_fill_the_places(filled: Store) -> None:
