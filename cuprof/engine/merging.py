@@ -33,17 +33,23 @@ def merge_source(source: Source, store: Store, artifacts: Path) -> Merged:
     Raises:
         StoreError: it is damaged, or it contradicts this database.
     """
-    paths, reports, missing = _bring_reports(source, artifacts)
-    merged = store.merge(source, paths)
-    merged.reports, merged.missing = reports, missing
+    brought = list[Path]()
+    try:
+        paths, missing = _bring_reports(source, artifacts, brought)
+        merged = store.merge(source, paths)
+    except StoreError:  # an interrupt comes after what it let be stored
+        for report in brought:
+            report.unlink(missing_ok=True)
+        raise
+    merged.reports, merged.missing = len(brought), missing
     return merged
 
 
-def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int, int]:
-    """Copy the report files that are not here yet; return where they lie, how many are new, how many are not found."""
+def _bring_reports(source: Source, artifacts: Path, brought: list[Path]) -> tuple[dict[str, str], int]:
+    """Copy the report files that are not here yet, and append them; return where all lie, how many are not found."""
     file = database_file(source.url)
     paths: dict[str, str] = {}
-    reports = missing = 0
+    missing = 0
     for row in (row for rows in source.read(t.artifact) for row in rows):
         path = PurePosixPath(row["path"])
         if path.is_absolute():
@@ -61,9 +67,9 @@ def _bring_reports(source: Source, artifacts: Path) -> tuple[dict[str, str], int
                 missing += 1
                 continue
             _copy(found, kept, row["sha256"], (file or found).parent / "artifacts")
-            reports += 1
+            brought.append(kept)
         paths[row["sha256"]] = kept.relative_to(artifacts).as_posix()
-    return paths, reports, missing
+    return paths, missing
 
 
 def _copy(found: Path, kept: Path, sha256: str, folder: Path) -> None:

@@ -510,6 +510,12 @@ def test_a_report_comes_along_whole(new: Callable[[str], str], tmp_path: Path, c
         assert merge_database(url, store, kept).reports == 1
         assert merge_database(url, store, kept).reports == 0
         assert [path.read_text() for path in kept.iterdir()] == ["hello"]
+    with Store.open(url) as store, store.engine.begin() as connection:
+        connection.execute(sa.text("UPDATE problem SET coordinates = '{\"n\": 7}'"))
+    with Store.open(new("another.sqlite")) as store:
+        with pytest.raises(StoreError, match="was changed by hand"):
+            merge_database(url, store, tmp_path / "refused")
+        assert list((tmp_path / "refused").iterdir()) == []
 
 
 @pytest.mark.parametrize(
