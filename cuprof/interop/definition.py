@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -50,6 +49,14 @@ SAFETENSORS = {
 }  # fmt: skip
 MOST_HEADER_BYTES = 16 << 20
 """A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
+
+
+class StoredTensor(msgspec.Struct):
+    """A tensor in the header of a safetensors file: where its bytes begin and end, counted from the header's end."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
 
 
 class DefinitionFamily:
@@ -312,12 +319,13 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
             length = int.from_bytes(stream.read(8), "little")
             if length > MOST_HEADER_BYTES:
                 raise ValueError(f"its header has {length} bytes; at most {MOST_HEADER_BYTES} are read")
-            header = json.loads(stream.read(length))
+            header = msgspec.json.decode(stream.read(length), type=dict[str, msgspec.Raw])
             if key not in header:
                 raise ValueError(f"no tensor {key}; there are {list_first(sorted({*header} - {'__metadata__'}), 4)}")
-            said, (first, last) = header[key], header[key]["data_offsets"]
-            if SAFETENSORS.get(said["dtype"]) != spec.dtype or tuple(said["shape"]) != spec.shape:
-                raise ValueError(f"{key} is {said['dtype']} of {said['shape']}, not {spec.dtype} of {spec.shape}")
+            said = msgspec.json.decode(header[key], type=StoredTensor)
+            first, last = said.data_offsets
+            if SAFETENSORS.get(said.dtype) != spec.dtype or tuple(said.shape) != spec.shape:
+                raise ValueError(f"{key} is {said.dtype} of {said.shape}, not {spec.dtype} of {spec.shape}")
             if last - first != spec.nbytes:
                 raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
             stream.seek(8 + length + first)
@@ -342,7 +350,7 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
     """Return a definition's file, the folder that names of tensors start from, its workloads and its solutions.
 
     Raises:
-        UsageError: there is no definition, or several, or none of its workloads.
+        UsageError: there is no definition, or several, none of its workloads, or a link that leads elsewhere.
     """
     try:
         path = path.absolute()
@@ -364,6 +372,8 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
         raise UsageError(f"{definition} has {len(solutions)} solutions; at most {MOST_SOLUTIONS} are read")
     if not workloads:
         raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
+    for file in [*workloads, *solutions, *([definition] if definition != path else [])]:
+        find_inside(root or folder, str(file))
     return definition, root or folder, sorted(workloads), sorted(solutions) if with_solutions else []
 
 

@@ -117,7 +117,10 @@ def read_results(path: Path) -> Imported:
                 found: Imported = reader.read(path)
                 return found
             except FAULTS as error:
-                raise UsageError(f"{path} is not what {name} writes ({type(error).__name__}: {error})") from None
+                said = f"{type(error).__name__}: {error}"
+                if isinstance(error, AttributeError | TypeError):
+                    said = "a part is a list, an object or a value where that format has another of these"
+                raise UsageError(f"{path} is not what {name} writes ({said})") from None
     raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")
 
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader
+from itertools import groupby
 from math import prod
 from pathlib import Path, PurePosixPath
 from typing import Literal, TypeVar
@@ -38,6 +39,8 @@ MOST_COMPUTED = 30_000
 """Expressions and constraints of a definition, each as often as it has workloads: they take 20 s to plan with."""
 MOST_TEXT = 1 << 20
 """Characters of a Python source; Python's parser takes a hundred times as much memory."""
+MOST_DOTS = 1_000
+"""Of a dotted name in a row: the time in which Python's parser reads an import grows with their square."""
 COMPILED = frozenset({"cuda", "cpp", "cuda_cpp", "cutlass", "cudnn", "cublas"})
 """Languages whose sources a compiler of the host makes a module of; all others are imported as Python."""
 
@@ -342,6 +345,9 @@ def parse_python(text: str, what: str) -> ast.Module:
     """Return Python text parsed; raise `ValueError`, which names `what`, where it is not Python."""
     if len(text) > MOST_TEXT:
         raise ValueError(f"{what} has more than {MOST_TEXT} characters")
+    between_dots = (each.strip("\\ \t\f\r\n").isidentifier() for each in text.split("."))
+    if any(is_name and len([*names]) > MOST_DOTS for is_name, names in groupby(between_dots)):
+        raise ValueError(f"{what} has a name with more than {MOST_DOTS} dots; shorten it")
     try:
         with warnings.catch_warnings():  # of escapes in a stranger's texts
             warnings.simplefilter("ignore")

@@ -26,7 +26,7 @@ from cuprof.interop.definition import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
 from cuprof.interop.schema import Solution
-from cuprof.interop.solutions import load_function
+from cuprof.interop.solutions import list_modules, load_function
 from tests.conftest import Result
 from tests.interop.samples import DEFINITION, SOLUTIONS, WORKLOADS, solution, write_beside
 
@@ -81,6 +81,34 @@ def test_nothing_of_a_definition_runs_where_it_is_planned(project: Project, cli:
         assert done.err.count("error:") <= 1
         assert "Traceback" not in done.err
         assert not (project.root / "ran").exists(), changed
+
+
+def test_a_link_that_leads_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    folder = write_beside(tmp_path / "task")
+    for name in ("definition.json", "workload.jsonl", "solution_writing.json"):
+        (folder / name).rename(folder / f"kept_{name}")
+        (folder / name).symlink_to(f"kept_{name}")
+        assert find_files(folder)[0] == folder / "definition.json"  # inside of it a link is like a file
+        (folder / f"kept_{name}").rename(tmp_path / name)
+        (folder / name).unlink()
+        (folder / name).symlink_to(tmp_path / name)
+        with pytest.raises(UsageError, match=f"{name} lies outside of {folder}"):
+            find_files(folder)
+        (folder / name).unlink()
+        (tmp_path / name).rename(folder / name)
+    (tmp_path / "link").symlink_to(folder)
+    (folder / "typed.json").symlink_to(write_beside(tmp_path / "other") / "definition.json")
+    assert find_files(tmp_path / "link")[0] == tmp_path / "link" / "definition.json"
+    assert find_files(folder / "typed.json")[0] == folder / "typed.json"
+
+
+@pytest.mark.parametrize("dot", [".", " . ", " \\\n."])
+def test_a_dotted_name_without_end_is_refused_at_once(tmp_path: Path, dot: str) -> None:
+    endless = f"import {dot.join('a' * 200_000)}\n"
+    with pytest.raises(UsageError, match="the reference has a name with more than 1000 dots"):
+        Definition(write_beside(tmp_path, definition={**DEFINITION, "reference": endless})).load()
+    with pytest.raises(BuildError, match=r"odd: main\.py has a name with more than 1000 dots"):
+        list_modules(msgspec.convert(solution("odd", {"main.py": endless}), Solution))
 
 
 def test_an_expression_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
@@ -229,20 +257,25 @@ def test_a_header_of_tensors_is_bounded(tmp_path: Path) -> None:
         draw(folder)
 
 
+TENSOR = {"dtype": "F32", "shape": [64]}
 HEADERS = [
-    {}, [], {"w": None}, {"w": {}}, {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0]}},
-    {"w": {"dtype": "F32", "shape": [64], "data_offsets": [0, 2**70]}}, {"w": {"dtype": [], "shape": 3}},
-    {"w": {"dtype": "F32", "shape": [64], "data_offsets": [-300, -44]}},
-    {"w": {"dtype": "F32", "shape": [64], "data_offsets": ["a", "b"]}},
+    ({}, "no tensor w"), ([], "Expected `object`, got `array`"), (None, "Expected `object`, got `null`"),
+    ({"w": None}, "Expected `object`, got `null`"), ({"w": {}}, "missing required field `dtype`"),
+    ({"w": {**TENSOR, "data_offsets": [0]}}, "Expected `array` of length 2"),
+    ({"w": {**TENSOR, "data_offsets": [0, 2**70]}}, "w has .* bytes, and its shape takes 256"),
+    ({"w": {"dtype": [], "shape": 3}}, "Expected `str`, got `array`"),
+    ({"w": {**TENSOR, "data_offsets": [-300, -44]}}, ""),
+    ({"w": {**TENSOR, "data_offsets": ["a", "b"]}}, "Expected `int`, got `str`"),
+    ({"w": {**TENSOR, "data_offsets": "ab"}}, "Expected `array`, got `str`"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("header", HEADERS)
-def test_headers_of_tensors_that_lie_are_refused(tmp_path: Path, header: Any) -> None:
+@pytest.mark.parametrize(("header", "told"), HEADERS)
+def test_headers_of_tensors_that_lie_are_refused(tmp_path: Path, header: Any, told: str) -> None:
     text = json.dumps(header).encode()
     folder = write_beside(tmp_path, workloads=[WITH_TENSOR])
     (folder / "w.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(100))
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=f"w.safetensors cannot be read as safetensors: .*{told}"):
         draw(folder)
 
 
@@ -349,6 +382,16 @@ T4 = {
         }
     ]
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changed", [[], {"benchmarks": [[]]}, {**NVBENCH, "benchmarks": [{"name": "x", "states": [[]]}]}, {"benchmarks": 3}]
+)
+def test_results_of_another_form_are_told(tmp_path: Path, changed: Any) -> None:
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(changed))
+    with pytest.raises(UsageError, match=r"results\.json is not what nvbench writes \(a part is a list, an object"):
+        read_results(file)
 
 
 def try_results(folder: Path, rng: random.Random) -> None:
