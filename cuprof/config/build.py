@@ -30,6 +30,8 @@ def build_config(
     kinds = list_kinds(SweepConfig)
     if isinstance(composed.get("experiment"), Mapping):  # where Hydra puts a file of experiment/ by default
         raise ConfigError(lacks_package(experiment))
+    if "experiment" in composed:
+        raise ConfigError("experiment is set on the command line only; remove it from the file")
     if odd := next((key for key in composed if key not in kinds or key in _RECORDED), ""):
         raise UnknownNameError("setting", str(odd), list_settings())
     values = {key: _read(key, kinds[key], value) for key, value in composed.items()}

@@ -22,7 +22,7 @@ from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError, safe_load
+from yaml import YAMLError
 
 from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
@@ -33,6 +33,8 @@ from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
 from cuprof.search.registry import GROUP, STRATEGIES
 
+FAULTS = (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
+"""Errors other than YAML's own that a file of configuration may raise."""
 _COMPOSING = Lock()
 """Hydra composes one configuration at a time, whatever the thread."""
 
@@ -143,13 +145,17 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
         raise ConfigError(f"a configuration file is not valid YAML: {' '.join(str(error).split())}") from None
     except (HydraException, OmegaConfBaseException) as error:
         raise _explain_hydra(error) from None
-    except OSError as error:
-        if not error.filename:
-            raise
-        raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
+    except FAULTS as error:
+        if isinstance(error, OSError) and error.filename:
+            raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
         said = " ".join(str(error).split()) or type(error).__name__
         file = _find_faulty(folders, type(error))
+        if file is None and not isinstance(error, ValueError | RecursionError):
+            raise
+        if isinstance(error, AttributeError | LookupError | TypeError):
+            said = "a value does not fit the type that !! names before it"
+        elif isinstance(error, OSError):
+            said = "it is a single value; write NAME: VALUE"
         raise ConfigError(f"{f'{file} cannot be read' if file else 'the settings do not compose'}: {said}") from None
 
 
@@ -157,8 +163,8 @@ def _find_faulty(folders: Sequence[Path], kind: type[Exception]) -> Path | None:
     """Return the first file of configuration that raises such an error: it is no UTF-8, has a date without a month."""
     for path in (path for folder in folders for path in sorted(folder.rglob("*.yaml")) if path.is_file()):
         try:
-            safe_load(path.read_text(encoding="utf-8"))
-        except (YAMLError, ValueError, RecursionError) as error:
+            OmegaConf.load(path)
+        except (YAMLError, OmegaConfBaseException, *FAULTS) as error:
             if type(error) is kind:
                 return path
     return None

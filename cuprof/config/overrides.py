@@ -103,7 +103,7 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
         raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
-    except (yaml.YAMLError, ValueError, RecursionError):
+    except (yaml.YAMLError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 
@@ -235,6 +235,8 @@ def _parse(text: str, axis: str = "") -> Override:
         except HydraException as error:
             refused = refused or error
             continue
+        except RecursionError:
+            raise ConfigError(f"the value of {key} is nested too deeply; give it fewer brackets") from None
         if override.is_sweep_override() and not override.is_discrete_sweep():
             raise ConfigError(f"{axis or text!r} is an interval; write range(start,stop,step) or a comma list")
         return override

@@ -146,14 +146,15 @@ def find_existing(folder: Path) -> Path:
 
 
 def _read_database(marker: Path, root: Path) -> str:
-    text = marker.read_bytes()
-    if not text.strip():
+    with marker.open("rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if not text.strip() and len(text) <= MOST_BYTES:
         return ""
     import tomllib
 
     may = f'{marker} may hold database = "<SQLAlchemy URL>" and nothing else'
     if len(text) > MOST_BYTES:
-        raise ConfigError(f"{may}: it has {len(text)} bytes")
+        raise ConfigError(f"{may}: it has more than {MOST_BYTES} bytes")
     try:
         found = tomllib.loads(text.decode())
     except (ValueError, RecursionError) as error:

@@ -137,7 +137,9 @@ def test_a_corrupt_database_is_left_as_it_is(cli: Cli, scale: Project, content: 
         ("database = 3", "write the URL in quotes"),
         ("databse = 'postgresql://me:secret@host/cuprof'", "it holds databse"),
         (f"a = {'[' * 9000}", "maximum recursion depth exceeded"),
-        (f"a{'.a' * 9000} = 1", "it has 18006 bytes"),
+        (f"a{'.a' * 9000} = 1", "it has more than 16384 bytes"),
+        (" " * 20_000, "it has more than 16384 bytes"),
+        ("\0" * 20_000, "it has more than 16384 bytes"),
     ],
 )
 def test_an_invalid_marker_file(cli: Cli, scale: Project, text: str, said: str) -> None:

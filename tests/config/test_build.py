@@ -58,6 +58,7 @@ def test_numbers_are_read_as_their_kind() -> None:
     ("composed", "message"),
     [
         ({"measure": {"targt": 1}}, "unknown setting 'measure.targt': did you mean measure.target"),
+        ({"experiment": "x"}, "experiment is set on the command line only; remove it from the file"),
         ({"famly": "x"}, "unknown setting 'famly': did you mean family"),
         ({"measure": 3}, "measure is 3"),
         ({"measure": {"target": "abc"}}, "measure.target is 'abc'; it must be a number"),

@@ -147,6 +147,10 @@ def test_adding_metrics_extends_the_set() -> None:
         ("problem.n=range(0,nan)", "has a range without an end"),
         ("problem.n=[1", "cannot read"),
         ("measure=[a", "cannot read"),
+        (
+            f"store.url={'{a: ' * 500}1{'}' * 500}",
+            "the value of store.url is nested too deeply; give it fewer brackets",
+        ),
         ("problem.n=2**20,", "'problem.n=2**20,' ends with a comma; leave it out, or go on without a space"),
         ("measure=quick,", "ends with a comma"),
         ("=5", "not a setting"),
