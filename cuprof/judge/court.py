@@ -317,10 +317,10 @@ class _Trial:
             sweep_id, ends = course.run(contender, alone=alone is not None)
             stirred = course.border.find_stirred()
             ended = {one: [_stir(one)] for one in running if one.extension in stirred}
-            if ends:
+            if ended:
+                left.insert(0, contender)  # for a turn that nobody has disturbed
+            elif ends:
                 ended[contender] = ends
-            elif stirred:
-                left.insert(0, contender)  # for times that nobody has disturbed
             else:
                 legs[contender].read(course.store, sweep_id)
             for one, its_ends in ended.items():

@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from cuprof.core.records import Outcome, State
 from cuprof.families.candidate import Extension
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
 from cuprof.judge.clock import TOO_BUSY
@@ -261,7 +262,10 @@ def test_one_that_goes_on_between_its_turns_is_wrong_and_the_turn_it_disturbed_i
 
     def run_and_tell(self: Course, contender: Contender, **how: bool) -> Any:
         ran.append(contender.variant)
-        return run(self, contender, **how)
+        sweep_id, ends = run(self, contender, **how)
+        (trial,) = contender.trials
+        late = [(trial, Outcome(trial.identity, State.TIMED_OUT, "disturbed"))]
+        return sweep_id, late if ran.count("honest") == 1 and contender.variant == "honest" else ends
 
     monkeypatch.setattr(Suspect, "has_stirred", has_stirred)
     monkeypatch.setattr(Course, "run", run_and_tell)
