@@ -163,7 +163,7 @@ class Referee:
                     self._prepare_sets(count)
                     timing = self.clock.time(measure)
                 self.timings[measure] = timing
-            self.suspect.pause()
+            self.suspect.rest()
         except RefusedError as error:
             state = State(error.refusal.state)
             return self._end(state, one_line(error.refusal.message), error.refusal.log)

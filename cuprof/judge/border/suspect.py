@@ -43,6 +43,8 @@ STIRRING_NS = 50_000
 MOST_STIRS, LONGEST_STIR_NS = 1, 20_000_000
 """Excuse as many that took longer, and none that took as long as this: a hypervisor may take the processor away while a
 thread leaves it."""
+RESTING_NS = 5_000
+"""Processes that rest use none. To be woken and to start a process, which may end unseen, takes more than this."""
 INVALID = "its process sent an invalid message"
 STIRS = "its processes go on by themselves when they are stopped"
 PROCESSORS = os.cpu_count() or 1
@@ -308,11 +310,33 @@ class Suspect:
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
-                self._stopped_cpu = {pid: cpu_ns(pid) for pid in pids if not _has_ended(pid)}
+                self._read_cpu()
                 return
             pids = found
             if time.monotonic() > until:
                 raise LostError("its processes cannot be stopped")
+
+    def rest(self) -> None:
+        """Stop all of its processes until another turn; on the host, return when every thread has left the processor.
+
+        Raises:
+            LostError: one cannot be stopped.
+        """
+        self.pause()
+        until = time.monotonic() + STOP_LIMIT_S
+        while not self.spins:
+            time.sleep(STOPS_S)
+            is_still = self._find_stirring() == 0
+            if is_still and all(state in b"TtZX" for pid in self._stopped for state in _read_states(pid)):
+                return
+            if time.monotonic() > until:
+                if is_still:  # one awaits a disk for long
+                    return
+                raise LostError(STIRS)
+            self._read_cpu()
+
+    def _read_cpu(self) -> None:
+        self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
 
     def go_on(self) -> None:
         """Let its processes go on."""
@@ -322,7 +346,7 @@ class Suspect:
 
     def has_stirred(self) -> bool:
         """Return whether its processes have gone on by themselves while they waited for another turn."""
-        return self._find_stirring() > LONGEST_STIR_NS or self._is_changed()
+        return self._find_stirring() > (LONGEST_STIR_NS if self.spins else RESTING_NS) or self._is_changed()
 
     def _find_stirring(self) -> int:
         """Return how long processes have run since they were stopped: a timer of the kernel's may send SIGCONT."""
