@@ -1,0 +1,103 @@
+"""A stranger's process as the trusted side sees it, without a judge around it."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cuprof.judge.border import suspect as module
+from cuprof.judge.border.accounts import Accounts
+from cuprof.judge.border.signals import Ask
+from cuprof.judge.border.suspect import PROCESSORS, Suspect
+
+STARTS_A_CHILD = """
+import os, signal
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel awaits it, so that nobody sees it
+def start(*_):
+    if os.fork() == 0:
+        os._exit(0)
+    os.write(1, b"x")
+signal.signal(signal.SIGCONT, start)
+os.write(1, b"x")
+while True:
+    signal.pause()
+"""
+
+
+class Bare(Suspect):
+    """A suspect whose process is any other, without a guard."""
+
+    def __init__(self, process: Any) -> None:
+        self._process, self._guards, self._main = process, frozenset(), 1
+        self._stopped, self._stopped_cpu, self._stirs, self.spins = [], {}, 0, False
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    """Return a process that starts another one whenever it is told to go on, and says so."""
+    with subprocess.Popen([sys.executable, "-c", STARTS_A_CHILD], stdout=subprocess.PIPE) as process:
+        try:
+            await_byte(process)
+            yield process
+        finally:
+            process.kill()
+
+
+def await_byte(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdout is not None
+    assert select.select([process.stdout], [], [], 60)[0]
+    assert os.read(process.stdout.fileno(), 1) == b"x"
+
+
+def test_a_child_that_began_and_ended_while_all_waited_shows(child: subprocess.Popen[bytes]) -> None:
+    waiting = Bare(child)
+    waiting.rest()
+    time.sleep(0.1)
+    assert not waiting.has_stirred()
+    os.kill(child.pid, signal.SIGCONT)  # as a timer of its own would
+    await_byte(child)
+    os.kill(child.pid, signal.SIGSTOP)
+    assert waiting.has_stirred()
+
+
+class Requested(Bare):
+    """One whose requests take no time."""
+
+    def send(self, ask: bytes, count: int = 0) -> None:
+        pass
+
+    def await_answer(self, limit_s: float, kinds: Any = ()) -> bytes:
+        return b""
+
+    def stop(self) -> None:
+        pass
+
+    def _is_changed(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(("last", "least_ns", "is_sound"), [(7, 5_000_000, True), (8, 0, False)])
+def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
+    monkeypatch: pytest.MonkeyPatch, last: int, least_ns: int, is_sound: bool
+) -> None:
+    """It cannot have used more than all processors; and what was started meanwhile may have used them."""
+    books = iter(
+        [
+            Accounts({"1/task/1": (0, 0)}, 0, 0, 7),
+            Accounts({"1/task/1": (1_000, 0)}, PROCESSORS * 5_000_000, 0, last),
+        ]
+    )
+    delays = iter([0, 0, 10**9])
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    monkeypatch.setattr(module, "read_own_delay", lambda: next(delays))
+    lap = Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
+    assert least_ns <= lap.duration_ns < 10**9
+    assert lap.is_sound is is_sound
