@@ -26,15 +26,13 @@ from yaml import YAMLError
 
 from cuprof.config.build import build_config, lacks_package, list_settings
 from cuprof.config.model import SweepConfig
-from cuprof.config.overrides import GROUPS, choose_experiments, read_settings, split_jobs
+from cuprof.config.overrides import FAULTS, GROUPS, choose_experiments, read_settings, split_jobs
 from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
 from cuprof.search.registry import GROUP, STRATEGIES
 
-FAULTS = (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError)
-"""Errors other than YAML's own that a file of configuration may raise."""
 _COMPOSING = Lock()
 """Hydra composes one configuration at a time, whatever the thread."""
 
@@ -145,7 +143,7 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
         raise ConfigError(f"a configuration file is not valid YAML: {' '.join(str(error).split())}") from None
     except (HydraException, OmegaConfBaseException) as error:
         raise _explain_hydra(error) from None
-    except FAULTS as error:
+    except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.filename:
             raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
         said = " ".join(str(error).split()) or type(error).__name__
@@ -164,7 +162,7 @@ def _find_faulty(folders: Sequence[Path], kind: type[Exception]) -> Path | None:
     for path in (path for folder in folders for path in sorted(folder.rglob("*.yaml")) if path.is_file()):
         try:
             OmegaConf.load(path)
-        except (YAMLError, OmegaConfBaseException, *FAULTS) as error:
+        except (YAMLError, OmegaConfBaseException, OSError, *FAULTS) as error:
             if type(error) is kind:
                 return path
     return None

@@ -37,6 +37,8 @@ _SETTING = re.compile(r"(?P<prefix>\+\+|\+|~)?(?P<key>[^=]+)(?:=(?P<value>.*))?"
 
 SOURCES = (".cu", ".cuh", ".cl", ".ptx", ".cubin", ".fatbin", ".c", ".cpp")
 """Endings of files that a user may try to sweep by themselves."""
+FAULTS = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""Errors other than YAML's own that the text of a file of configuration may raise."""
 MOST_VALUES = 10_000
 """Values of one axis; more is a slip, and Hydra takes seconds to compose these."""
 MOST_JOBS = 1_000
@@ -103,7 +105,7 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
         raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
-    except (yaml.YAMLError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+    except (yaml.YAMLError, *FAULTS):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 

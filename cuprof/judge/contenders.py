@@ -23,7 +23,7 @@ from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect
 from cuprof.judge.report import Candidate, Evidence, Ruling
 from cuprof.plan import Selection
-from cuprof.plan.identity import DIGITS, canonical_json
+from cuprof.plan.identity import hash_content
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Outlined
 from cuprof.worker.wire import NonsenseError, decode
@@ -204,7 +204,7 @@ def _identify(trial: Trial, text_hash: str) -> str:
         "backend": trial.backend,
         **place,
     }
-    return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
+    return hash_content(content)
 
 
 def find_like(family: Family, backend: str, wanted: str) -> str:

@@ -96,7 +96,7 @@ def method_hash(settings: Mapping[str, Any]) -> str:
     Args:
         settings: everything that decides what the figure means, and the version of the method; plain data.
     """
-    return hashlib.sha256(canonical_json(dict(settings)).encode()).hexdigest()[:16]
+    return hash_content(dict(settings))[:16]
 
 
 def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
@@ -111,6 +111,11 @@ def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:
         "trials": [trial.identity for trial in plan.trials],
         "methods": dict(methods),
     }
+    return hash_content(content)
+
+
+def hash_content(content: Mapping[str, Any]) -> str:
+    """Return the hash of plain data, 32 digits; raise `ValueError` for a number that JSON has no word for."""
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:DIGITS]
 
 

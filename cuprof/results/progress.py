@@ -101,8 +101,7 @@ def find_log(connection: Connection, variant: str) -> Sequence[str] | None:
         UnknownNameError: no variant has that name.
     """
     found = connection.execute(sa.text(_LOG), {"variant": variant}).first()
-    known = set(connection.scalars(sa.select(t.variant.c.name)))
-    if variant not in known:
+    if found is None and variant not in (known := set(connection.scalars(sa.select(t.variant.c.name)))):
         raise UnknownNameError("variant", variant, known)
     return found
 

@@ -16,7 +16,7 @@ import resource
 import select
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from cuprof.core.processes import end_like
@@ -128,11 +128,12 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             os.close(handle)
     most, why = sandbox.memory_bytes, ""
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
+        family = [*list_family(first)]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
-        elif (threads := sum(map(_count_threads, list_family(first)))) > MOST_THREADS:
+        elif (threads := sum(len(list_threads(pid)) for pid in family)) > MOST_THREADS:
             why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
-        elif most and (taken := _taken_bytes(first, sandbox)) > most:
+        elif most and (taken := _taken_bytes(family, sandbox)) > most:
             why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
         os.kill(first, signal.SIGKILL)
@@ -166,17 +167,10 @@ def list_threads(pid: int) -> list[str]:
     return []
 
 
-def _count_threads(pid: int) -> int:
-    try:
-        return os.stat(f"/proc/{pid}/task").st_nlink - 2  # noqa: PTH116
-    except OSError:
-        return 0
-
-
-def _taken_bytes(first: int, sandbox: Sandbox) -> int:
+def _taken_bytes(family: Sequence[int], sandbox: Sandbox) -> int:
     """Return the memory of a process and its descendants, including the files in their private folders."""
-    processes = sum(_resident_bytes(pid) + _socket_bytes(pid) for pid in list_family(first))
-    return processes + (sum(map(_file_bytes, _own_folders(first))) if sandbox.namespaces else 0)
+    processes = sum(_resident_bytes(pid) + _socket_bytes(pid) for pid in family)
+    return processes + (sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0)
 
 
 def _own_folders(first: int) -> Iterator[str]:
