@@ -101,3 +101,10 @@ def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
     lap = Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
     assert least_ns <= lap.duration_ns < 10**9
     assert lap.is_sound is is_sound
+
+
+def test_the_books_of_one_that_ended_after_its_answer_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of its own may give the last answer once the first one has gone."""
+    books = iter([Accounts({"1/task/1": (0, 0)}, 5_000, 0, 7), Accounts({}, 0, 0, 7)])
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns > 0

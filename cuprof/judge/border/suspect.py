@@ -284,7 +284,7 @@ class Suspect:
         duration_ns = max(ended - started - ours_ns - waited_ns, (cpu_ns or 0) // PROCESSORS)
         # Where both of us waited at once, too much has been left out.
         is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns and not is_stirred
-        longest_ns = max(before.until(after, thread)[1] for thread in after.threads)
+        longest_ns = max((before.until(after, thread)[1] for thread in after.threads), default=0)
         is_quiet = is_sound and longest_ns <= QUIET_SHARE * duration_ns
         return Lap(duration_ns, 0, cpu_ns, is_sound, is_quiet, is_stirred)
 
