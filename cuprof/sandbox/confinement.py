@@ -10,6 +10,7 @@ third one returns to the caller's code.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import resource
@@ -39,7 +40,11 @@ MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
-SIZES = re.compile(rb"^Vm(?:RSS|PTE):\s+(\d+) kB", re.MULTILINE)
+SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE):\s+(\d+) kB", re.MULTILINE)
+MAP_BYTES, PAGE = 352, 4096
+"""What the kernel keeps for a mapping, of a page or more; it tells their number only by listing them all."""
+PENDING = 1024
+"""Signals and timers of a process that the kernel keeps. Each timer of a stopped process still interrupts others."""
 
 
 def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
@@ -100,6 +105,7 @@ def _limit(sandbox: Sandbox) -> None:
     """Set the limits of a process, but none on its address space: CUDA reserves a lot of that."""
     _lower(resource.RLIMIT_CORE, 0)
     _lower(resource.RLIMIT_NOFILE, MOST_FILES)
+    _lower(resource.RLIMIT_SIGPENDING, PENDING)
     if sandbox.memory_bytes:
         _lower(resource.RLIMIT_DATA, sandbox.memory_bytes)
         _lower(resource.RLIMIT_FSIZE, sandbox.memory_bytes)
@@ -200,9 +206,18 @@ def _socket_bytes(pid: int) -> int:
 
 
 def _resident_bytes(pid: int) -> int:
-    """Return a process's pages, and the tables of its pages, which may be a thousand times as large."""
+    """Return a process's pages, the tables of its pages, which may be a thousand times as large, and its mappings."""
     for thread in list_threads(pid):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
             if sizes := SIZES.findall(file.read()):  # none of a thread that has ended, be it the first
-                return sum(int(size) << 10 for size in sizes)
+                reserved, *taken = (int(size) << 10 for size in sizes)
+                return sum(taken) + MAP_BYTES * min(reserved // PAGE, _most_maps())
     return 0
+
+
+@functools.cache
+def _most_maps() -> int:
+    """Return how many mappings a process may have."""
+    with contextlib.suppress(OSError, ValueError), open("/proc/sys/vm/max_map_count") as file:  # noqa: PTH123
+        return int(file.read())
+    return 65530

@@ -15,7 +15,7 @@ REFUSED = (
     "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
     "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
     # memory that no process's size shows
-    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open",
+    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice",
     # the kernel itself, and ways into it that have been holes
     "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
     "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",

@@ -17,6 +17,7 @@ import pytest
 from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import probe, seccomp
+from cuprof.sandbox.confinement import PENDING
 from cuprof.sandbox.kernel import drop_capabilities
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
@@ -196,6 +197,35 @@ time.sleep(60)
     assert "over the limit of 0.54 GB" in done.stderr, done
 
 
+def test_mappings_without_pages_count_as_memory(sandbox: Sandbox) -> None:
+    code = """
+import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+place = libc.mmap(None, ctypes.c_size_t(64000 << 12), 0, 0x4022, -1, ctypes.c_long(0))
+for number in range(0, 64000, 2):
+    libc.mprotect(ctypes.c_void_p(place + (number << 12)), ctypes.c_size_t(4096), 1)
+for _ in range(13):
+    if os.fork() == 0:
+        libc.prctl(1, signal.SIGKILL)  # when its parent ends
+        time.sleep(20)
+time.sleep(10)
+"""
+    done = run(code, sandbox)
+    assert "over the limit of 0.54 GB" in done.stderr, done
+
+
+def test_it_makes_few_timers(sandbox: Sandbox) -> None:
+    code = """
+import ctypes
+libc, timer = ctypes.CDLL(None), ctypes.c_void_p()
+event = (ctypes.c_int * 16)(0, 0, signal.SIGUSR1, 0)
+print(sum(libc.timer_create(1, event, ctypes.byref(timer)) == 0 for _ in range(5000)))
+"""
+    done = run(code, sandbox)
+    assert 0 < int(done.stdout) <= PENDING, done
+
+
 def test_caches_are_there_for_modules_that_were_imported_before(sandbox: Sandbox, tmp_path: Path) -> None:
     inner = replace(sandbox, home=str(tmp_path / "home"))
     Path(inner.home).mkdir()
@@ -355,7 +385,7 @@ library = ctypes.CDLL(None, use_errno=True)
 def ask(number, *arguments):
     answer = library.syscall(ctypes.c_long(number), *map(ctypes.c_long, arguments))
     return "refused" if answer == -1 else f"answered {answer}"
-CLONE, CLONE3, MEMFD, SHMGET, NEWUSER = 56, 435, 319, 29, 0x10000000
+CLONE, CLONE3, MEMFD, SHMGET, VMSPLICE, NEWUSER = 56, 435, 319, 29, 278, 0x10000000
 THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM, without CLONE_FILES
 print("clone", ask(CLONE, NEWUSER | 17, 0, 0, 0, 0))
 print("open files of a thread's own", ask(CLONE, THREAD, 0, 0, 0, 0))
@@ -363,6 +393,7 @@ print("fallocate", ask(285, 2, 0, 0, 1 << 12))
 print("clone3", ask(CLONE3, 0, 0))
 print("memfd", ask(MEMFD, 0, 0))
 print("shmget", ask(SHMGET, 0, 4096, 0o1600))
+print("vmsplice", ask(VMSPLICE, os.pipe()[1], 0, 0, 0))
 for family in (socket.AF_INET, socket.AF_NETLINK, 40):  # 40 is AF_VSOCK
     try:
         socket.socket(family, socket.SOCK_DGRAM)
@@ -378,7 +409,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 9
+    assert len(refused) == 10
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 
