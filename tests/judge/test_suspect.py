@@ -16,7 +16,7 @@ import pytest
 from cuprof.judge.border import suspect as module
 from cuprof.judge.border.accounts import Accounts
 from cuprof.judge.border.signals import Ask
-from cuprof.judge.border.suspect import PROCESSORS, Suspect
+from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, Suspect
 
 STARTS_A_CHILD = """
 import os, signal
@@ -68,6 +68,17 @@ def test_a_child_that_began_and_ended_while_all_waited_shows(child: subprocess.P
     assert waiting.has_stirred()
 
 
+def test_what_was_started_until_all_rest_is_stopped_too(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, stirs, paused = Bare(child), iter([1, 0]), list[Suspect]()
+    pause = Suspect.pause
+    monkeypatch.setattr(Suspect, "pause", lambda self: (paused.append(self), pause(self)))
+    monkeypatch.setattr(Suspect, "_find_stirring", lambda _: next(stirs))
+    waiting.rest()
+    assert len(paused) == 2
+
+
 class Requested(Bare):
     """One whose requests take no time."""
 
@@ -108,3 +119,16 @@ def test_the_books_of_one_that_ended_after_its_answer_are_empty(monkeypatch: pyt
     books = iter([Accounts({"1/task/1": (0, 0)}, 5_000, 0, 7), Accounts({}, 0, 0, 7)])
     monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
     assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns > 0
+
+
+def test_laps_do_not_count_whose_process_could_have_started_another_one_while_it_was_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Requested(None)
+    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 7))
+    monkeypatch.setattr(one, "_find_stirring", lambda: 15_000)
+    for _ in range(MOST_STIRS):
+        lap = one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
+        assert (lap.is_stirred, lap.is_sound) == (True, False)
+    with pytest.raises(LostError, match="go on by themselves"):
+        one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)

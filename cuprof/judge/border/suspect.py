@@ -40,11 +40,12 @@ QUIET_SHARE = 0.2
 """If a thread waits for a processor for more of the duration, it says nothing of what the work takes."""
 STIRRING_NS = 50_000
 """Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
-MOST_STIRS, LONGEST_STIR_NS = 1, 20_000_000
-"""Excuse as many that took longer, and none that took as long as this: a hypervisor may take the processor away while a
-thread leaves it."""
+MOST_STIRS, STIR_WEIGHT, LONGEST_STIR_NS = 9, 5, 20_000_000
+"""Excuse so many that took less, of which one that took more weighs as much as the second number, and none that took as
+long as the third: a hypervisor may take the processor away while a thread leaves it. Their laps count in no case."""
 RESTING_NS = 5_000
-"""Processes that rest use none. To be woken and to start a process, which may end unseen, takes more than this."""
+"""Stopped processes use none once they have left it. To be woken, and to start a process that may compute and end
+unseen, takes more than this."""
 INVALID = "its process sent an invalid message"
 STIRS = "its processes go on by themselves when they are stopped"
 PROCESSORS = os.cpu_count() or 1
@@ -258,8 +259,9 @@ class Suspect:
         self.send(ask, count)
         before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
         stirred_ns = self._find_stirring()
-        is_stirred = stirred_ns > STIRRING_NS or self._is_changed()
-        self._stirs += is_stirred
+        is_long = stirred_ns > STIRRING_NS or self._is_changed()
+        is_stirred = is_long or stirred_ns > RESTING_NS
+        self._stirs += STIR_WEIGHT if is_long else is_stirred
         if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
             raise LostError(STIRS)
         own = [read_own_delay()]
@@ -333,7 +335,7 @@ class Suspect:
                 if is_still:  # one awaits a disk for long
                     return
                 raise LostError(STIRS)
-            self._read_cpu()
+            self.pause()  # with what has been started meanwhile
 
     def _read_cpu(self) -> None:
         self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
