@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cuprof.backends.registry import is_host
-from cuprof.core.errors import UnknownNameError, UsageError
+from cuprof.core.errors import LaunchError, UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
@@ -127,6 +127,8 @@ class Entrance:
             contenders = list(self._contenders(file, text, origin, extension, outlined))
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
+        except LaunchError as error:
+            return _refused(file, Ruling.UNUSABLE, str(error))
         except LateError as error:
             return _refused(file, Ruling.WRONG, f"reading it: {error}")
         except NonsenseError:

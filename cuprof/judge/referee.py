@@ -33,6 +33,7 @@ from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Susp
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
+from cuprof.sandbox.confinement import MOST_THREADS
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
@@ -40,6 +41,8 @@ from cuprof.worker.status_page import Phase
 
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
+KEPT_SHARE = 4
+"""All of them together keep at most 1/N of the memory that one candidate may have, and as many threads as one may."""
 LATE_S = 0.2
 MORE = 4
 """Prepare more sets if an execution takes so much less, among others, than by itself when their number was chosen."""
@@ -103,11 +106,18 @@ class BorderExecutor(Executor):
             key = job.origin, job.extension, job.problem, trial
             referee = waiting.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
             outcome = referee.hold()
-            if outcome.state is State.OK and len(waiting) < MOST_KEPT:
+            if outcome.state is State.OK and self._has_room(referee):
                 waiting[key] = referee
             else:
                 referee.close()
             yield self.judge(outcome)
+
+    def _has_room(self, referee: Referee) -> bool:
+        """Return whether a trial's process may wait beside those that wait already."""
+        weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
+        memory, threads = map(sum, zip(*weights, strict=True))
+        most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
+        return len(weights) <= MOST_KEPT and threads <= MOST_THREADS and (not most or memory <= most)
 
     def calibrates(self, backend: str) -> bool:
         """Return False for the host, whose executions the border's own clock times."""

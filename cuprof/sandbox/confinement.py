@@ -139,7 +139,7 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
         elif (threads := sum(len(list_threads(pid)) for pid in family)) > MOST_THREADS:
             why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
-        elif most and (taken := _taken_bytes(family, sandbox)) > most:
+        elif most and (taken := taken_bytes(family, sandbox)) > most:
             why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
         os.kill(first, signal.SIGKILL)
@@ -173,7 +173,7 @@ def list_threads(pid: int) -> list[str]:
     return []
 
 
-def _taken_bytes(family: Sequence[int], sandbox: Sandbox) -> int:
+def taken_bytes(family: Sequence[int], sandbox: Sandbox) -> int:
     """Return the memory of a process and its descendants, including the files in their private folders."""
     processes = sum(_resident_bytes(pid) + _socket_bytes(pid) for pid in family)
     return processes + (sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -10,13 +11,19 @@ import sys
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from cuprof.core.errors import LaunchError
 from cuprof.judge.border import suspect as module
+from cuprof.judge.border.__main__ import _fork as fork_or_tell
 from cuprof.judge.border.accounts import Accounts
+from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, Suspect
+from cuprof.judge.referee import BorderExecutor
+from cuprof.sandbox.settings import Sandbox
 
 STARTS_A_CHILD = """
 import os, signal
@@ -38,6 +45,7 @@ class Bare(Suspect):
     def __init__(self, process: Any) -> None:
         self._process, self._guards, self._main = process, frozenset(), 1
         self._stopped, self._stopped_cpu, self._stirs, self.spins = [], {}, 0, False
+        self._sandbox, self._count_of_guards = None, 1
 
 
 @pytest.fixture
@@ -132,3 +140,48 @@ def test_laps_do_not_count_whose_process_could_have_started_another_one_while_it
         assert (lap.is_stirred, lap.is_sound) == (True, False)
     with pytest.raises(LostError, match="go on by themselves"):
         one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
+
+
+def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, "no numbers are left")
+
+    monkeypatch.setattr(os, "fork", refuse)
+    assert fork_or_tell() == -errno.EAGAIN
+    server = Mock(spec=ForkServer, ask=lambda *_: -errno.EAGAIN)
+    with pytest.raises(LaunchError, match="no process can be started"):
+        ForkServer.fork(server, {}, "", ())
+
+
+def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = Bare(None)
+    monkeypatch.setattr(one, "ask", Mock(side_effect=LostError("exit code 1")))
+    with pytest.raises(LaunchError, match="could not be started: exit code 1"):
+        one.open()
+
+
+@pytest.mark.parametrize(
+    ("memory", "threads", "count", "has_room"),
+    [(1 << 26, 4, 2, True), (1 << 28, 4, 2, False), (1 << 20, 4000, 2, False), (1 << 20, 4, 9, False)],
+)
+def test_those_that_wait_hold_together_less_than_one_may(memory: int, threads: int, count: int, has_room: bool) -> None:
+    waiting = [Mock(**{"suspect.weigh.return_value": (memory, threads)}) for _ in range(count)]
+    runner = Mock(confined=Sandbox(memory_bytes=1 << 30))
+    runner.border.waiting = dict(enumerate(waiting[1:]))
+    assert BorderExecutor._has_room(runner, waiting[0]) is has_room
+
+
+def test_memory_and_threads_of_a_process_are_weighed() -> None:
+    code = "import threading, time; held = bytearray(1 << 27); threading.Thread(target=time.sleep, args=(9,)).start()"
+    with subprocess.Popen([sys.executable, "-c", f"{code}; print(flush=True)"], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            memory, threads = Bare(process).weigh()
+        finally:
+            process.kill()
+    assert memory > 1 << 27
+    assert threads == 2
+    assert Bare(process).weigh() == (0, 0)

@@ -6,6 +6,7 @@ python -m cuprof.judge.border SOCKET ENGINE_PID
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import signal
@@ -41,13 +42,21 @@ def main(words: list[str]) -> None:
             continue
         if isinstance(request, int):  # it has ended
             answer = os.waitpid(request, 0)[1]
-        elif not (answer := os.fork()):
+        elif not (answer := _fork()):
             control.close()
             _become(request, handles, mark)
             return
         for handle in handles:
             os.close(handle)
         control.send(json.dumps(answer).encode())
+
+
+def _fork() -> int:
+    """Fork; return also the negative number of the error if the system refuses it."""
+    try:
+        return os.fork()
+    except OSError as error:
+        return -(error.errno or errno.EAGAIN)
 
 
 def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:

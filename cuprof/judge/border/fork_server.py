@@ -16,6 +16,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
+from cuprof.core.errors import LaunchError
 from cuprof.core.interrupts import shielded
 from cuprof.core.processes import MARK, child_command, child_environment
 from cuprof.core.scratch import ScratchFolder
@@ -65,8 +66,14 @@ class ForkServer:
             environment: of the process; `MARK` in it names a `ScratchFolder`.
             sandbox: encoded; empty for none.
             handles: of its log, its pipe and, if any, of the shared memory.
+
+        Raises:
+            LaunchError: the system refuses one.
         """
-        return Forked(self, self.ask({"environment": environment, "sandbox": sandbox}, handles))
+        pid = self.ask({"environment": environment, "sandbox": sandbox}, handles)
+        if pid < 0:
+            raise LaunchError(f"no process can be started: {os.strerror(-pid)}")
+        return Forked(self, pid)
 
     def ask(self, request: Any, handles: Sequence[int] = ()) -> int:
         """Return the answer to a request; see `cuprof.judge.border.__main__`."""

@@ -18,14 +18,14 @@ from typing import NamedTuple
 import msgspec
 
 from cuprof.backends.registry import CUDA
-from cuprof.core.errors import CuprofError
+from cuprof.core.errors import CuprofError, LaunchError
 from cuprof.core.interrupts import shielded, stop_if_requested
 from cuprof.core.processes import MARK, child_environment, end_guarded
 from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
-from cuprof.sandbox.confinement import GUARDS, list_family, list_threads
+from cuprof.sandbox.confinement import GUARDS, list_family, list_threads, taken_bytes
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 POLL_S = 0.05
@@ -103,6 +103,9 @@ class Suspect:
         sandbox: confines it; None for no sandbox.
         deadline: the end of all its time, by the monotonic clock; it may be put off.
 
+    Raises:
+        LaunchError: the system refuses a process.
+
     Attributes:
         spins: both sides wait for each other awake, where the work is a device's.
     """
@@ -110,7 +113,7 @@ class Suspect:
     def __init__(self, server: ForkServer, task: object, memory: int, sandbox: Sandbox | None, deadline: float) -> None:
         self.deadline, self._folder = deadline, ScratchFolder()
         self.spins = isinstance(task, Task) and task.job.backend == CUDA.name
-        self._count_of_guards = 1 + (GUARDS if sandbox is not None else 0)
+        self._sandbox, self._count_of_guards = sandbox, 1 + (GUARDS if sandbox is not None else 0)
         self._guards: frozenset[int] = frozenset()
         self._stopped: list[int] = []
         self._stopped_cpu: dict[int, int] = {}
@@ -132,8 +135,10 @@ class Suspect:
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
             self._pipe.setblocking(False)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if isinstance(error, OSError):
+                raise LaunchError(f"its process could not be started: {error.strerror}") from None
             raise
 
     def __enter__(self) -> Suspect:
@@ -150,8 +155,15 @@ class Suspect:
             self._folder.cleanup()
 
     def open(self) -> None:
-        """Let the process open the device; a stranger's code runs after that."""
-        self.ask(Ask.OPEN)
+        """Let the process open the device; a stranger's code runs after that.
+
+        Raises:
+            LaunchError: it has ended, which is not the stranger's fault.
+        """
+        try:
+            self.ask(Ask.OPEN)
+        except LostError as error:
+            raise LaunchError(f"its process could not be started: {error}") from None
         found = list(list_family(self._process.pid))
         self._guards = frozenset(found[: self._count_of_guards])
         self._main = found[self._count_of_guards]
@@ -336,6 +348,12 @@ class Suspect:
                     return
                 raise LostError(STIRS)
             self.pause()  # with what has been started meanwhile
+
+    def weigh(self) -> tuple[int, int]:
+        """Return the memory of its processes, as the sandbox counts it, and how many threads they have."""
+        found = list(list_family(self._process.pid))[self._count_of_guards - 1 :]  # none if it has ended
+        memory = taken_bytes(found, self._sandbox or Sandbox(namespaces=False)) if found else 0
+        return memory, sum(len(list_threads(pid)) for pid in found)
 
     def _read_cpu(self) -> None:
         self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
