@@ -10,7 +10,6 @@ third one returns to the caller's code.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import resource
@@ -41,8 +40,9 @@ MOST_THREADS = 4096
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE):\s+(\d+) kB", re.MULTILINE)
-MAP_BYTES, PAGE = 352, 4096
-"""What the kernel keeps for a mapping, of a page or more; it tells their number only by listing them all."""
+MAP_BYTES, PAGE, MOST_MAPS = 352, 4096, 65530
+"""What the kernel keeps for a mapping, of a page or more, and how many a process may have by default. The kernel tells
+their number only by listing them all; CUDA reserves room for more than any process has."""
 PENDING = 1024
 """Signals and timers of a process that the kernel keeps. Each timer of a stopped process still interrupts others."""
 
@@ -211,13 +211,5 @@ def _resident_bytes(pid: int) -> int:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
             if sizes := SIZES.findall(file.read()):  # none of a thread that has ended, be it the first
                 reserved, *taken = (int(size) << 10 for size in sizes)
-                return sum(taken) + MAP_BYTES * min(reserved // PAGE, _most_maps())
+                return sum(taken) + MAP_BYTES * min(reserved // PAGE, MOST_MAPS)
     return 0
-
-
-@functools.cache
-def _most_maps() -> int:
-    """Return how many mappings a process may have."""
-    with contextlib.suppress(OSError, ValueError), open("/proc/sys/vm/max_map_count") as file:  # noqa: PTH123
-        return int(file.read())
-    return 65530
