@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from cuprof.cli.choice import list_choices
 from cuprof.cli.main import COMMANDS
 from cuprof.config.build import list_settings
-from cuprof.config.composer import Composer, compose
+from cuprof.config.composer import Composer, compose, list_installed
 from cuprof.config.overrides import GROUPS
 from cuprof.core.errors import CuprofError, UsageError
 from cuprof.core.project import find_project
@@ -85,7 +85,9 @@ def _of_family(before: Sequence[str]) -> dict[str, Iterable[object]]:
 def _settings(key: str) -> dict[str, Iterable[object]]:
     """Return setting → values, which one setting alone is given: a group, or the family."""
     project = find_project()
-    choices = list_families(project.folders("kernels")) if key == "family" else list_choices(project, key)
+    choices: Iterable[object] = dict.fromkeys((*list_choices(project, key), *list_installed(key)))
+    if key == "family":
+        choices = list_families(project.folders("kernels"))
     known: dict[str, Iterable[object]] = dict.fromkeys((*GROUPS, *list_settings()), ())
     return known | ({key: choices} if key in known else {})
 

@@ -31,7 +31,7 @@ from cuprof.core.errors import ConfigError, CuprofError, UnknownNameError
 from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled, find_project
 from cuprof.core.text import hide_folded_passwords, hide_in_data
-from cuprof.search.registry import GROUP, STRATEGIES
+from cuprof.search.registry import GROUP
 
 _COMPOSING = Lock()
 """Hydra composes one configuration at a time, whatever the thread."""
@@ -44,6 +44,13 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
         CuprofError: it does not compose or validate.
     """
     return Composer(project or find_project(), overrides).config()
+
+
+def list_installed(group: str) -> list[str]:
+    """Return the choices of a configuration group that installed packages add, for which cuprof has no file."""
+    points = {"search": GROUP, "launch": "cuprof.launchers"}.get(group)
+    names = list_plugins(points) if points else ()
+    return [name for name in names if not (bundled("conf") / group / f"{name}.yaml").is_file()]
 
 
 class Composer:
@@ -105,10 +112,8 @@ class Composer:
             if not folder.is_dir():
                 raise ConfigError(f"--config-dir: folder {str(folder)!r} not found")
             path.prepend(provider, f"file://{folder.absolute()}", SearchPathQuery(provider="main"))
-        installed = {"search": ("none", {*list_plugins(GROUP)} - {*STRATEGIES})}
-        installed["launch"] = ("local", {*list_plugins("cuprof.launchers")})
-        for group, (default, names) in installed.items():  # what other packages bring is chosen without a file
-            for name in names:
+        for group, default in (("search", "none"), ("launch", "local")):
+            for name in list_installed(group):
                 ConfigStore.instance().store(name, {"defaults": [default, "_self_"], "name": name}, group=group)
         return Hydra(task_name="cuprof", config_loader=ConfigLoaderImpl(config_search_path=path))
 

@@ -56,3 +56,9 @@ def test_a_name_is_among_the_nearest(cuprof: Cli, word: str, message: str) -> No
 def test_a_strategys_configuration_is_shown_like_any_other(cuprof: Cli) -> None:
     done = cuprof("sweep", "experiment=reduction", "search=backwards", "--cfg", "job", "-p", "search")
     assert done.out.startswith("# @package search\nname: backwards\nbudget: ''\n")
+
+
+@pytest.mark.parametrize(("typed", "completed"), [("search=back", "search=backwards"), ("launch=q", "launch=queue")])
+def test_a_name_is_completed(cuprof: Cli, monkeypatch: pytest.MonkeyPatch, typed: str, completed: str) -> None:
+    monkeypatch.setenv("COMP_LINE", f"cuprof sweep {typed}")
+    assert cuprof("-sc", "query=bash") == Result(0, f"{completed}\n", "")
