@@ -319,8 +319,8 @@ def _method_difference(row: Any, base: Side, new: Side) -> str:
         both = f"{row.base_backend} and {row.new_backend}"
         return f"timed by different methods, those of {both}; the sweep's page has their ratio"
     measure = Measure(row.measure)
-    ours = {**base.source.settings(row.base_run_sweep_id, measure), "version": row.base_version}
-    theirs = {**new.source.settings(row.new_run_sweep_id, measure), "version": row.new_version}
+    ours = {**base.source.settings(row.base_run_sweep_id, measure, row.base_backend), "version": row.base_version}
+    theirs = {**new.source.settings(row.new_run_sweep_id, measure, row.new_backend), "version": row.new_version}
     differing = [name for name in sorted({*ours, *theirs}) if ours.get(name) != theirs.get(name)]
     if "version" in differing:
         return f"timed by versions {ours['version']} and {theirs['version']} of the method; time BASE again"

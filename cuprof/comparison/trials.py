@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection, Engine
 
-from cuprof.backends.registry import is_host
+from cuprof.backends.registry import find_spec, is_host
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
 from cuprof.results.read import read_results
@@ -63,8 +63,8 @@ class Source:
         self._learned = self._learned or learn(self._samples)
         return self._learned.take(np.zeros(len(rows), np.int64))
 
-    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
-        """Return what decides what a number of a measure means, as the sweep that made it was told."""
+    def settings(self, sweep_id: int, measure: Measure, backend: str) -> Mapping[str, Any]:
+        """Return the settings of the sweep that decide what a number of a measure on a back end means."""
         return {}
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
@@ -98,13 +98,16 @@ class Stored(Source):
         learned = zip(*(self._pools[key] for key in numbers), strict=True)
         return Known(*(Pools(*map(np.concatenate, zip(*each, strict=True))) for each in learned)).take(places)
 
-    def settings(self, sweep_id: int, measure: Measure) -> Mapping[str, Any]:
-        """Return those of the settings of the sweep that made a run."""
+    def settings(self, sweep_id: int, measure: Measure, backend: str) -> Mapping[str, Any]:
+        """Return those of the sweep's settings that decide what a number of a measure on a back end means."""
         if sweep_id not in self._settings:
             with reading(self._engine) as connection:
                 configuration = read_configurations(connection, [sweep_id]).get(sweep_id, {})
             self._settings[sweep_id] = configuration.get("measure") or {}
-        return relevant_settings(measure, self._settings[sweep_id])
+        spec = find_spec(backend)
+        ignored = spec.unheeded if spec else frozenset()
+        heeded = {name: value for name, value in self._settings[sweep_id].items() if name not in ignored}
+        return relevant_settings(measure, heeded)
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
         """Return the references of some sweeps."""

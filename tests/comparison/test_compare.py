@@ -212,6 +212,19 @@ def test_different_methods_are_not_compared_and_different_stopping_is_said(store
     assert any("different bounds" in text for text in found.warnings)
 
 
+def test_settings_that_the_back_end_ignores_are_no_different_method(store: Store, url: str) -> None:
+    """The methods differ, as by the target: what is ignored is in neither."""
+    ignored = {"timer": "cupti", "graph": True, "energy": True, "energy_seconds": 2.0}
+    fill(store, [Made(device=HOST)])
+    fill(store, [Made(device=HOST, method="m2", source="x")], seed=2, measuring=ignored)
+    fill(store, [Made(device=HOST, method="m3", source="y")], seed=3, measuring={**ignored, "flush": "dirty"})
+    found = run(url, "1", "2")
+    assert (len(found.rows), found.incomparable) == (1, ())
+    assert any("different bounds" in text for text in found.warnings)
+    with pytest.raises(SelectionError, match=r"timed by different methods: measure\.flush clean and dirty$"):
+        run(url, "1", "3")
+
+
 def test_versions_of_the_method_are_not_compared_though_the_settings_are_equal(store: Store, url: str) -> None:
     fill(store, [Made()])
     fill(store, [Made(method="m2", version="2.2", source="x")], seed=2)
