@@ -35,6 +35,7 @@ SIZES = {
     *(("timing", name) for name in ("low_ns", "stdev_ns", "confidence", "energy_j", "mean_w", "idle_w")),
     *(("calibration", name) for name in ("read_bandwidth", "event_overhead_ns")),
     *((table, "duration_ns") for table in ("run", "profile")),
+    *((table, "process_started") for table in ("sweep", "station")),
 }
 """Columns that may be zero."""
 COORDINATES = {("problem", "coordinates"), ("trial", "tunables")}

@@ -32,9 +32,11 @@ from cuprof.engine.merging import merge_source
 from cuprof.results.sweeps import get_sweep
 from cuprof.store import Store
 from cuprof.store.merge import PARTS, Merged
+from cuprof.store.refusals import DURATIONS, SIZES
 from cuprof.store.schema import REVISION
 from cuprof.store.source import open_source
 from cuprof.store.tables import METADATA
+from cuprof.store.types import Real
 from tests.cli.damage import damage
 
 OLD = Path(__file__).parents[1] / "data" / "db"
@@ -331,6 +333,10 @@ NONSENSE = {
         "UPDATE calibration SET read_bandwidth = -1",
         "calibration: read_bandwidth is not a possible value",
     ),
+    "a process that never started": (
+        "UPDATE station SET process_started = 9e999",
+        "station: process_started is not a possible value",
+    ),
     "an unknown expectation": ("UPDATE variant SET expected = 'perhaps'", "variant: expected is an unknown word"),
     "less than no register": ("UPDATE run SET build_registers = -5", "run: build_registers is negative"),
     "a median outside of its interval": (
@@ -363,6 +369,23 @@ LIMIT = {
     "variant": "id = 1",
     "launch": "id = 1",
 }
+
+
+UNBOUNDED = {
+    *(("run", name) for name in ("check_error", "check_error_absolute", "check_error_relative")),  # may be infinite
+    *(("counter", "value"), ("trial_counter", "value"), ("advice", "speedup")),  # whatever Nsight Compute says
+}
+"""Columns of numbers whose values are all taken."""
+
+
+def test_every_number_that_is_merged_has_bounds() -> None:
+    numbers = {
+        (part.table.name, column.name)
+        for part in PARTS
+        for column in part.table.c
+        if isinstance(column.type, Real | sa.Float)
+    }
+    assert numbers - DURATIONS - SIZES == UNBOUNDED
 
 
 @pytest.fixture(scope="module")
