@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from itertools import zip_longest
 
 import pytest
@@ -11,10 +11,12 @@ from cuprof.config.composer import compose
 from cuprof.config.model import (
     CheckConfig,
     DeviceConfig,
+    LaunchConfig,
     LimitsConfig,
     MeasureConfig,
     NcuConfig,
     ReportConfig,
+    SearchConfig,
     StoreConfig,
 )
 from cuprof.config.overrides import GROUPS
@@ -44,7 +46,17 @@ def test_defaults_are_the_same_in_conf_and_in_the_dataclasses() -> None:
     assert config.store == StoreConfig()
     assert config.report == ReportConfig()
     assert replace(config.ncu, metrics=()) == NcuConfig()
+    assert config.search == SearchConfig()
+    assert config.launch == LaunchConfig()
     assert (config.retry, config.dry_run, config.output) == ("", False, "table")
+
+
+def test_the_default_file_of_each_group_names_all_of_its_settings() -> None:
+    """One that is missing there would take its default, and could not be set on the command line."""
+    config = compose(["experiment=reduction"])
+    groups = {name: set(vars(value)) for name, value in vars(config).items() if is_dataclass(value)}
+    assert {*GROUPS} - {"experiment"} < {*groups}
+    assert {name: set(config.composed[name]) for name in groups} == groups
 
 
 @pytest.mark.parametrize("choices", [*zip(EXPERIMENTS), *zip_longest(*CHOICES.values(), fillvalue="")], ids=" ".join)
