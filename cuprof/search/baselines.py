@@ -63,6 +63,11 @@ class Annealing(Strategy):
             self._places[group] = index
         self.temperature = max(COLDEST, self.temperature * COOLING)
 
+    def _forget(self, index: int) -> None:
+        group = int(self.space.groups[index])
+        if self._places.get(group) == index:  # its next result decides about the place
+            del self._places[group]
+
 
 class Genetic(Strategy):
     """Cross two of the best configurations of a group, mutate, and ask for the nearest one that exists."""
@@ -96,8 +101,8 @@ class OptunaSampler(Strategy):
             import optuna
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
-        sampler = optuna.samplers.TPESampler(seed=seed % 2**32)
-        self._studies = [optuna.create_study(sampler=sampler) for _ in range(space.group_count)]
+        self._sampler = optuna.samplers.TPESampler(seed=seed % 2**32)
+        self._studies = [optuna.create_study(sampler=self._sampler) for _ in range(space.group_count)]
         self._distributions = {
             name: optuna.distributions.CategoricalDistribution(list(range(int(codes.max()) + 1)))
             for name, codes in zip(space.names, space.codes.T, strict=True)
@@ -117,3 +122,11 @@ class OptunaSampler(Strategy):
         params = dict(zip(self.space.names, map(int, self.space.codes[index]), strict=True))
         tried = self._optuna.create_trial(params=params, distributions=self._distributions, value=math.log(value))
         self._studies[int(self.space.groups[index])].add_trial(tried)
+
+    def _forget(self, index: int) -> None:
+        """Begin the study again without a configuration: a study does not give a trial back."""
+        group = int(self.space.groups[index])
+        self._studies[group] = self._optuna.create_study(sampler=self._sampler)
+        for other in self.values:
+            if other != index and self.space.groups[other] == group:
+                self._learn(other)

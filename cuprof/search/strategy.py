@@ -58,6 +58,8 @@ class Strategy(ABC):
         if not (math.isnan(value) or 0 < value < math.inf):
             raise ValueError(f"configuration {index} has the value {value}; it is positive, or NaN for a failure")
         self.is_taken[index] = True
+        if index in self.values:
+            self._forget(index)
         self.values[index], self.costs[index] = value, cost
         self._learn(index)
 
@@ -75,6 +77,9 @@ class Strategy(ABC):
 
     def _learn(self, index: int) -> None:  # noqa: B027 - random search learns nothing
         """Learn from a configuration's result, which is in `values` and `costs`."""
+
+    def _forget(self, index: int) -> None:  # noqa: B027 - what learns nothing has nothing to forget
+        """Undo `_learn` of a result, still in `values` and `costs`, that a later one replaces; `_learn` follows."""
 
     def _draw(self) -> int:
         """Return any configuration that is not taken."""

@@ -77,18 +77,27 @@ class Surrogate(Strategy):
         return ThreadpoolController()
 
     def _learn(self, index: int) -> None:
-        works = not math.isnan(self.values[index])
-        distance = self._squares + self._squares[index] - 2 * self.space.places @ self.space.places[index]
-        counted = self._successes if works else self._failures
-        counted += np.exp(-distance / FAILURE_REACH)
+        was_right, works = self._is_right[index], not math.isnan(self.values[index])
         self._is_right[index] = works
+        self._count_near(index, 1)
         if not works:
+            if was_right:
+                self._process = None  # it holds the time of before
             return
         self._logs[index, 1] = np.log(self.costs[index])
         if self._process is not None and index not in self._process.points:
             with self._libraries.limit(limits=1):
                 self._process.add(index)
         self._is_believed[index] = False
+
+    def _forget(self, index: int) -> None:
+        self._count_near(index, -1)
+
+    def _count_near(self, index: int, times: int) -> None:
+        """Count a result for the chance to work of what is near it, or with -1 take it back."""
+        distance = self._squares + self._squares[index] - 2 * self.space.places @ self.space.places[index]
+        counted = self._successes if self._is_right[index] else self._failures
+        counted += times * np.exp(-distance / FAILURE_REACH)
 
     def _draw_near(self) -> None:
         """Move values far above their group's best nearer to it.

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from importlib.util import find_spec
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cuprof.backends.spec import UsualBlock
 from cuprof.core.errors import UnknownNameError
+from cuprof.core.project import bundled
 from cuprof.search.registry import DEFAULT, STRATEGIES, make_strategy
 from cuprof.search.space import Space
 from cuprof.search.strategy import Strategy
 from cuprof.search.surrogate import START
 
+ROOT = Path(__file__).parents[2]
 AXES = {"x": [1, 2, 4, 8, 16, 32], "y": list(range(6)), "kind": ["a", "b", "c"], "z": [0, 1]}
 POINTS = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
 absent = pytest.mark.skipif(find_spec("optuna") is None, reason="Optuna is not installed")
@@ -66,6 +70,44 @@ def test_what_is_known_already_is_not_asked_for_and_failures_do_no_harm(name: st
     for index in range(100):
         strategy.tell(index, math.nan if index % 3 else float(np.nan_to_num(times[index], nan=1e4)), 1.0)
     assert not set(run(strategy, times, 30)) & set(range(100))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("replaced", "every"), [(math.nan, 1), (1.0, 60)])
+def test_a_later_result_replaces_an_earlier_one(name: str, replaced: float, every: int) -> None:
+    """A first one that is the best of all and one that fails: what is learned of either is forgotten."""
+    space, times = landscape()
+    results = {index: math.nan if replaced == 1.0 and not index else float(times[index]) for index in range(60)}
+    once, twice = make_strategy(name, space, 3), make_strategy(name, space, 3)
+    for index, value in results.items():
+        if index % every == 0:
+            twice.tell(index, replaced, 5.0)
+        for strategy in (once, twice):
+            strategy.tell(index, value, 1.0)
+    assert (twice.values, twice.costs) == (once.values, once.costs)
+    assert run(twice, times, 20) == run(once, times, 20)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stored_results_come_in_any_order(name: str) -> None:
+    space, times = landscape()
+    known = np.random.default_rng(1).permutation(space.size)[:160].tolist()
+    strategy = make_strategy(name, space, 3)
+    for index in known:
+        strategy.tell(index, float(times[index]), 1.0)
+    asked = run(strategy, times, space.size)
+    assert sorted([*known, *asked]) == list(range(space.size))
+
+
+def test_the_defaults_model_holds_no_time_of_what_failed_later() -> None:
+    space, times = landscape()
+    strategy = make_strategy(DEFAULT, space, 1)
+    asked = run(strategy, times, 30)
+    left = []
+    for value in (1.0, math.nan):
+        strategy.tell(asked[-1], value, 1.0)
+        left.append(strategy.likely_left() or 0.0)
+    assert left[1] < 1e-3 < left[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -237,6 +279,14 @@ def test_what_is_likely_left_shrinks_to_nothing() -> None:
     assert early is not None
     assert late is not None
     assert 0 <= late < early < 1
+
+
+def test_every_strategy_has_its_file_and_its_word_in_the_table() -> None:
+    files = {file.stem for file in (bundled("conf") / "search").glob("*.yaml")}
+    (row,) = re.findall(
+        r"^\| `search=\w+` \|(.*);", (ROOT / "docs/search.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set(STRATEGIES) == files - {"none"} == {*re.findall("`([a-z]+)`", row)}
 
 
 def test_a_strategy_that_is_not_there_is_named_with_those_that_are() -> None:
