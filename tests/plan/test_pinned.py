@@ -1,7 +1,7 @@
 """Identities and method hashes, pinned: stored timings are taken over as long as these stay what they are.
 
 A change here makes stored trials new, or timings of before incomparable: raise IDENTITY_VERSION, METHOD_VERSION or a
-back end's TIMING_VERSION on purpose, and say so in the changelog.
+back end's `timing_version` on purpose, and say so in the changelog.
 
 The methods are of version 4, since which an execution of more than half a second is its own warm-up, and of timing
 versions cuda 5, opencl 3 and cpu 5: inputs, outputs and scratch are written anew before each execution that is timed,
