@@ -35,8 +35,9 @@ def test_a_launcher_starts_the_jobs_and_later_ones_find_the_sweep_complete(cupro
 @pytest.mark.own_workers
 def test_variants_of_a_back_end_are_checked_timed_and_listed(cuprof: Cli) -> None:
     assert "abacus" in cuprof("list", "devices").out
-    done = cuprof(*SWEEP, "variants=beads", "device.backends=[abacus]")
+    done = cuprof(*SWEEP, "variants=beads", "device.backends=[abacus]", "measure.timer=cupti")
     assert done.exit_code == 0, done.err
+    assert "measure.timer has no effect on abacus variants" in done.err
     query = "SELECT v.backend, r.state FROM run AS r JOIN trial AS t ON t.id = r.trial_id "
     found = cuprof("query", "--format=csv", query + "JOIN variant AS v ON v.id = t.variant_id")
     assert "abacus,ok" in found.out, (found, done)
