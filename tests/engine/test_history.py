@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cuprof.backends.registry import get_spec, list_backends
+from cuprof.backends.spec import UsualBlock
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts
 from tests.engine.search_bench import BEST, SearchBench, Widths, earlier
@@ -20,9 +21,9 @@ def test_a_strategy_supposes_what_the_back_end_of_each_trial_lets_it(backend: st
     trials = [trials[0], *(replace(trial, backend=backend, device=None) for trial in trials[1:])]
     bench.trials = tuple(trials)
     supposed = bench.open().strategy.space.supposed
-    suppose = get_spec(backend).usual_block.suppose
-    assert supposed.tolist() == [0, *(suppose(trial.threads) for trial in trials[1:])]
-    assert any(supposed) == (backend in ("cuda", "opencl"))
+    usual = get_spec(backend).usual_block
+    assert supposed.tolist() == [0, *(usual.suppose(trial.threads) for trial in trials[1:])]
+    assert any(supposed) == (usual != UsualBlock())
 
 
 def test_of_a_hosts_processor_nothing_is_supposed() -> None:

@@ -8,46 +8,47 @@ from typing import Any
 import pytest
 
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import get_spec, list_backends
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
 from cuprof.worker import method
 from cuprof.worker.method import ignored_settings, methods, reading_options, relevant_settings
 
 ALL = MeasureConfig(modes=("cold", "hot", "total"))
-GPU = {Measure.COLD, Measure.HOT, Measure.TOTAL}
-CPU = {Measure.COLD, Measure.HOT}
+EVERY, KERNEL = {Measure.COLD, Measure.HOT, Measure.TOTAL}, {Measure.COLD, Measure.HOT}
 SAMPLING = {
     "target": 0.01, "confidence": 0.9, "min_samples": 30, "max_samples": 999, "max_seconds": 2.0,
     "patience_seconds": 20.0, "warmup": 5, "settle_seconds": 0.5,
 }  # fmt: skip
-CHANGES: dict[str, tuple[Any, dict[str, set[Measure]]]] = {
-    **{name: (value, {"cuda": GPU, "opencl": GPU, "cpu": CPU}) for name, value in SAMPLING.items()},
-    "clock_tolerance": (0.1, {"cuda": GPU, "opencl": GPU, "cpu": set()}),
-    "interleave": (False, {"cuda": GPU, "opencl": GPU, "cpu": CPU}),
-    "energy": (True, {"cuda": GPU, "opencl": GPU, "cpu": set()}),
-    "flush": ("dirty", {"cuda": {Measure.COLD}, "opencl": {Measure.COLD}, "cpu": {Measure.COLD}}),
-    "blocking": (False, {"cuda": CPU, "opencl": CPU, "cpu": set()}),
-    "graph": (True, {"cuda": CPU, "opencl": set(), "cpu": set()}),
-    "timer": ("cupti", {"cuda": CPU, "opencl": set(), "cpu": set()}),
-    "host_memory": ("pageable", {"cuda": {Measure.TOTAL}, "opencl": {Measure.TOTAL}, "cpu": set()}),
-    "energy_seconds": (0.5, {"cuda": set(), "opencl": set(), "cpu": set()}),
-    "race": (True, {"cuda": GPU, "opencl": GPU, "cpu": CPU}),
-    "rotation": (4, {"cuda": set(), "opencl": set(), "cpu": set()}),
+CHANGES: dict[str, tuple[Any, set[Measure]]] = {
+    **{name: (value, EVERY) for name, value in SAMPLING.items()},
+    "clock_tolerance": (0.1, EVERY),
+    "interleave": (False, EVERY),
+    "energy": (True, EVERY),
+    "flush": ("dirty", {Measure.COLD}),
+    "blocking": (False, KERNEL),
+    "graph": (True, KERNEL),
+    "timer": ("cupti", KERNEL),
+    "host_memory": ("pageable", {Measure.TOTAL}),
+    "energy_seconds": (0.5, set()),
+    "race": (True, EVERY),
+    "rotation": (4, set()),
 }
-"""Setting → another value, and back end → the measures that it matters to."""
+"""Setting → another value, and the measures that it matters to where the back end heeds it."""
 
 
 def test_every_setting_is_thought_of() -> None:
     assert set(CHANGES) | {"modes"} == {field.name for field in fields(MeasureConfig)}
 
 
-@pytest.mark.parametrize("backend", ["cuda", "opencl", "cpu"])
+@pytest.mark.parametrize("backend", list_backends())
 @pytest.mark.parametrize("setting", CHANGES)
 def test_a_setting_changes_the_hashes_of_the_measures_that_it_matters_to(setting: str, backend: str) -> None:
-    value, matters = CHANGES[setting]
+    (value, matters), spec = CHANGES[setting], get_spec(backend)
     before, after = methods(ALL, backend), methods(replace(ALL, **{setting: value}), backend)
-    assert {measure for measure in before if before[measure] != after[measure]} == matters[backend]
+    assert set(before) == set(spec.measures)
+    heeded = set() if setting in spec.unheeded else matters & set(before)
+    assert {measure for measure in before if before[measure] != after[measure]} == heeded
 
 
 def test_how_long_energy_is_taken_matters_where_it_is() -> None:
@@ -72,7 +73,7 @@ def test_a_setting_is_ignored_where_no_back_end_heeds_it(backends: tuple[str, ..
     assert ignored_settings(ALL, backends) == ()
 
 
-@pytest.mark.parametrize("backend", ["cuda", "opencl", "cpu"])
+@pytest.mark.parametrize("backend", list_backends())
 @pytest.mark.parametrize("setting", CHANGES)
 def test_what_is_ignored_changes_no_hash(setting: str, backend: str) -> None:
     changed = replace(ALL, **{setting: CHANGES[setting][0]})
@@ -87,8 +88,8 @@ def test_relevant_settings_are_those_in_effect() -> None:
 
 
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:
-    assert set(methods(ALL, "cuda")) == set(methods(ALL, "opencl")) == GPU
-    assert set(methods(ALL, "cpu")) == CPU
+    assert set(methods(ALL, "cuda")) == set(methods(ALL, "opencl")) == EVERY
+    assert set(methods(ALL, "cpu")) == KERNEL
     assert len(set(methods(ALL, "cuda").values())) == 3
     assert set(methods(MeasureConfig(modes=("total",)), "cuda")) == {Measure.TOTAL}
     assert methods(MeasureConfig(modes=("total",)), "cpu") == {}
