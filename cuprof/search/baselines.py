@@ -103,6 +103,7 @@ class OptunaSampler(Strategy):
         self._optuna = optuna
         self._sampler = optuna.samplers.TPESampler(seed=seed % 2**32)
         self._studies = [optuna.create_study(sampler=self._sampler) for _ in range(space.group_count)]
+        self._outdated: set[int] = set()
         self._distributions = {
             name: optuna.distributions.CategoricalDistribution(list(range(int(codes.max()) + 1)))
             for name, codes in zip(space.names, space.codes.T, strict=True)
@@ -110,6 +111,8 @@ class OptunaSampler(Strategy):
 
     def _choose(self) -> int:
         group = self._draw_group()
+        if group in self._outdated:
+            self._begin_again(group)
         trial = self._studies[group].ask(self._distributions)
         self._studies[group].tell(trial, state=self._optuna.trial.TrialState.FAIL)  # `_learn` tells what was tried
         wanted = np.array([trial.params[name] for name in self.space.names])
@@ -124,9 +127,12 @@ class OptunaSampler(Strategy):
         self._studies[int(self.space.groups[index])].add_trial(tried)
 
     def _forget(self, index: int) -> None:
-        """Begin the study again without a configuration: a study does not give a trial back."""
-        group = int(self.space.groups[index])
+        self._outdated.add(int(self.space.groups[index]))
+
+    def _begin_again(self, group: int) -> None:
+        """Tell a new study what is known of a group: a study does not give a trial back."""
+        self._outdated.discard(group)
         self._studies[group] = self._optuna.create_study(sampler=self._sampler)
-        for other in self.values:
-            if other != index and self.space.groups[other] == group:
-                self._learn(other)
+        for index in self.values:
+            if self.space.groups[index] == group:
+                self._learn(index)
