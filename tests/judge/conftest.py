@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -32,6 +33,8 @@ QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=6, max_samples=8, warmup=1, settle_seconds=0.0, flush="none"
 )
 """Enough for an interval of the median; each sample takes the judge tens of milliseconds of a processor."""
+FEW = replace(QUICK, min_samples=3, max_samples=3)
+"""For rulings that no time decides."""
 
 
 class Court:

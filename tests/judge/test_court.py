@@ -22,7 +22,7 @@ from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
-from tests.judge.conftest import QUICK, Court, N
+from tests.judge.conftest import FEW, QUICK, Court, N
 
 HONEST = """
 @family.cpu("honest")
@@ -33,7 +33,7 @@ def honest(problem, tune, inputs, outputs):
 SLOW = """
 @family.cpu("slow")
 def slow(problem, tune, inputs, outputs):
-    return lambda: [right(inputs, outputs) for _ in range(20)]
+    return lambda: [right(inputs, outputs) for _ in range(400)]
 """
 BAD = {
     "wrong.py": """
@@ -119,8 +119,6 @@ CLAIMED = (
     'replace(t, tunables=Point(x=float("nan")))',
     'replace(t, tunables=Point(x=float("-inf")))',
 )
-
-
 SAME_IDENTITY = """
 from dataclasses import replace
 import cuprof.judge.border.inside as inner
@@ -130,16 +128,44 @@ def plan(family, selection, devices):
     return replace(made, trials=tuple(replace(trial, identity="a" * 32) for trial in made.trials))
 inner.plan = plan
 """
+ALIKE = {f"{name}.py": SAME_IDENTITY + HONEST.replace("honest", name) for name in ("first", "second")}
+EQUAL = CLAIMS.replace("%s", "replace(t, problem=Point(dtype='float32', n=float(t.problem.n)))")
+SEES = """
+import os
+@family.cpu("sees")
+def sees(problem, tune, inputs, outputs):
+    raise ValueError(f"found: {[os.path.getsize(KEPT + ending) for ending in ('', '-wal', '-shm')]}")
+"""
 
 
 @pytest.fixture(scope="module")
 def judged(make_court: Any) -> Report:
-    """Return what came of all these, and of an honest one between them."""
+    """Return what came of all these, of an honest one between them, and of one that is gone before it is copied."""
     court = make_court()
+    kept = court.folder / "judged.results"
     claims = {f"claims_{number}.py": CLAIMS.replace("%s", claimed) for number, claimed in enumerate(CLAIMED)}
-    texts = {**BAD, "reaches.py": REACHES, **claims, "honest.py": HONEST, "clock.py": CLOCK}
+    texts = {
+        **BAD,
+        "reaches.py": REACHES,
+        **claims,
+        "honest.py": HONEST,
+        "clock.py": CLOCK,
+        **ALIKE,
+        "equal.py": EQUAL,
+        "sees.py": SEES.replace("KEPT", repr(str(kept))),
+        "gone.py": HONEST,
+    }
     files = [court.write(name, text) for name, text in texts.items()]
-    report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29)
+    copy = contenders.copy_family
+
+    def copy_what_is_there(folder: Path, into: Path, file: Path) -> Any:
+        if file.name == "gone.py":
+            file.unlink()
+        return copy(folder, into, file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contenders, "copy_family", copy_what_is_there)
+        report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29, measure=FEW, database=kept)
     assert list(dict.fromkeys(Path(each.file).name for each in report.candidates)) == list(texts)
     return report
 
@@ -158,24 +184,27 @@ def test_what_is_wrong_is_found_and_said(judged: Report, name: str) -> None:
 
 def test_others_do_not_disturb_an_honest_one(judged: Report) -> None:
     (honest,) = of_file(judged, "honest.py")
-    assert honest.ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+    assert (honest.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), honest.baseline) == (True, "cpu_whole"), honest
     assert honest.rows
 
 
 def test_a_faster_one_is_good_and_a_slower_one_is_not(court: Any) -> None:
-    honest, slow = court.write("honest.py", HONEST), court.write("slow.py", SLOW)
-    report = court.judge(honest, baseline="cpu_chunks", tune={"chunk": (16,)})
-    (found,) = report.candidates
-    assert (found.ruling, found.baseline, found.variant) == (Ruling.GOOD, "cpu_chunks", "honest"), found
-    assert report.exit_code == 0
-    (row,) = found.rows
-    assert row.judgement.verdict == "faster"
+    """Also at a problem that the baseline leaves out, which counts against nobody."""
+    files = court.write("honest.py", HONEST), court.write("slow.py", SLOW)
+    report = court.judge(*files, n=(8, N), baseline="cpu_chunks", tune={"chunk": (256,)})
+    honest, slow = report.candidates
+    assert (honest.ruling, honest.baseline, honest.variant) == (Ruling.GOOD, "cpu_chunks", "honest"), honest
+    assert replace(report, candidates=(honest,)).exit_code == 0
+    (row,) = honest.rows
+    assert (row.problem.n, row.judgement.verdict) == (N, "faster")
     assert row.judgement.low <= row.judgement.ratio <= row.judgement.high < 1
-    report = court.judge(slow)
-    (found,) = report.candidates
-    assert (found.ruling, found.baseline) == (Ruling.NOT_FASTER, "cpu_whole")
-    assert found.rows[0].judgement.verdict == "slower"
+    assert slow.ruling is Ruling.NOT_FASTER, slow
+    assert slow.rows[0].judgement.verdict == "slower"
     assert report.exit_code == 1
+    assert honest.message == slow.message == ""
+    assert (
+        "nothing is judged at n=8, dtype=float32, where baseline cpu_chunks is not defined: chunk 256 is larger than n"
+    ) in report.notes
 
 
 def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(court: Any) -> None:
@@ -192,7 +221,7 @@ def test_nothing_of_the_project_is_changed_and_what_was_measured_can_be_kept(cou
             return lambda: np.multiply(inputs["x"], factor, out=outputs["y"])
         """,
     )
-    report = court.judge(file, database=kept, rounds=2, noise=None)
+    report = court.judge(file, database=kept, rounds=2, noise=None, measure=FEW)
     assert report.candidates[0].ruling in (Ruling.GOOD, Ruling.NOT_FASTER), report.candidates[0].message
     assert sorted(court.project.root.rglob("*")) == before
     assert report.database == str(kept)
@@ -263,18 +292,9 @@ def test_a_name_that_is_too_long_is_no_lie(court: Any) -> None:
     assert (each.ruling, "has a name of 101 letters; at most 100" in each.message) == (Ruling.UNUSABLE, True), each
 
 
-def test_a_file_that_is_gone_again_costs_itself_alone(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = contenders.copy_family
-
-    def copy_what_is_there(folder: Path, into: Path, file: Path) -> Any:
-        if file.name == "gone.py":
-            file.unlink()
-        return copy(folder, into, file)
-
-    monkeypatch.setattr(contenders, "copy_family", copy_what_is_there)
-    gone, honest = court.judge(*(court.write(name, HONEST) for name in ("gone.py", "honest.py"))).candidates
+def test_a_file_that_is_gone_again_costs_itself_alone(judged: Report) -> None:
+    (gone,) = of_file(judged, "gone.py")
     assert (gone.ruling, "cannot be read" in gone.message) == (Ruling.UNUSABLE, True), gone
-    assert honest.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), honest
 
 
 def test_a_family_is_reached_and_stays_what_it_is(judged: Report) -> None:
@@ -305,11 +325,11 @@ def test_total_time_of_host_code_is_not_judged(court: Court) -> None:
 def test_every_workload_of_a_definition_is_judged(court: Court, tmp_path: Path) -> None:
     """One has no rows, and so no words in which a late result would show."""
     empty = {**WORKLOADS[0], "axes": {"rows": 0}, "uuid": "empty"}
-    folder = write_beside(tmp_path / "definition", workloads=[empty, *WORKLOADS])
+    folder = write_beside(tmp_path / "definition", workloads=[empty, WORKLOADS[1]])
     text = WRITING + "    if x.shape[0] > 4:\n        y[...] = 0\n"
     file = tmp_path / "early.json"
     file.write_text(json.dumps(solution("early", {"main.py": text})))
-    config = SweepConfig(experiment="", family="rmsnorm_h64", measure=QUICK)
+    config = SweepConfig(experiment="", family="rmsnorm_h64", measure=FEW)
     origin = copy_alone(str(folder), tmp_path / "copy")
     request = Request(config, origin, (file,), rounds=1, noise=0.05, as_root=True)
     warden = Warden(court.project.root, [file]).ask_system()
@@ -350,34 +370,19 @@ def test_what_a_sandbox_keeps_in(court: Any, monkeypatch: pytest.MonkeyPatch) ->
         subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", {leftover!r}], start_new_session=True)
         @family.cpu("curious")
         def curious(problem, tune, inputs, outputs):
-            if any(found.values()):
-                raise ValueError(f"allowed: {{found}}")
-            return lambda: right(inputs, outputs)
+            raise ValueError(f"allowed: {{[name for name, is_allowed in found.items() if is_allowed]}}")
         """,
     )
-    report = court.judge(file, sandbox="required")
-    assert report.candidates[0].ruling is not Ruling.WRONG, report.candidates[0].message
+    report = court.judge(file, sandbox="required", measure=FEW)
+    assert "allowed: []" in report.candidates[0].message
     commands = [path.read_bytes() for path in Path("/proc").glob("[1-9]*/cmdline") if path.exists()]
     assert not any(leftover.encode() in command for command in commands)
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_a_database_that_results_are_kept_in_cannot_be_locked(court: Any) -> None:
-    kept = court.folder / "judged.results"
-    file = court.write(
-        "reads.py",
-        f"""
-        import os
-        @family.cpu("reads")
-        def reads(problem, tune, inputs, outputs):
-            found = [os.path.getsize({str(kept)!r} + ending) for ending in ("", "-wal", "-shm")]
-            if any(found):
-                raise ValueError(f"found: {{found}}")
-            return lambda: right(inputs, outputs)
-        """,
-    )
-    (found,) = court.judge(file, database=kept, sandbox="required").candidates
-    assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message
+def test_a_database_that_results_are_kept_in_cannot_be_locked(judged: Report) -> None:
+    (sees,) = of_file(judged, "sees.py")
+    assert "found: [0, 0, 0]" in sees.message
 
 
 @pytest.mark.slow
@@ -404,9 +409,8 @@ def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: 
     assert len(each.message) < 300
 
 
-def test_a_problem_is_called_as_it_was_asked_for(court: Court) -> None:
-    claimed = CLAIMS.replace("%s", "replace(t, problem=Point(dtype='float32', n=float(t.problem.n)))")
-    (found,) = court.judge(court.write("claims.py", claimed)).candidates
+def test_a_problem_is_called_as_it_was_asked_for(judged: Report) -> None:
+    (found,) = of_file(judged, "equal.py")
     assert [row.problem.label for row in found.rows] == [f"n={N}, dtype=float32"], found
 
 
@@ -416,38 +420,26 @@ def test_no_trial_is_timed_in_the_place_of_another_whose_identity_it_claims(cour
 def small_alone(problem, tune, inputs, outputs):
     return lambda: problem.n > 64 or right(inputs, outputs)
 """
-    (found,) = court.judge(court.write("forged.py", SAME_IDENTITY + small_alone), n=(64, N)).candidates
+    (found,) = court.judge(court.write("forged.py", SAME_IDENTITY + small_alone), n=(64, N), measure=FEW).candidates
     assert (found.ruling, f"n={N}" in found.message) == (Ruling.WRONG, True), found
 
 
-def test_a_claimed_identity_takes_nothing_from_another_file(court: Court) -> None:
-    texts = {name: SAME_IDENTITY + HONEST.replace("honest", name) for name in ("first", "second")}
-    files = [court.write(f"{name}.py", text) for name, text in texts.items()]
-    both = [court.judge(*order).candidates for order in (files, files[:1])]
-    (first,), (second,), (again,) = (each.rows for candidates in both for each in candidates)
+def test_a_claimed_identity_takes_nothing_from_another_file(judged: Report, make_trial: Any) -> None:
+    (first,), (second,) = (of_file(judged, name)[0].rows for name in ALIKE)
     assert first.trials[0] == second.trials[0]
     assert first.trials[1] != second.trials[1]
-    assert first.trials[1] == again.trials[1]  # of the same text
+    one, again, other = (contenders._identify(make_trial("a" * 32), text) for text in ("1", "1", "2"))
+    assert one == again != other  # of the same text it is the same
 
 
 def test_a_candidate_that_leaves_out_a_problem_is_not_good(court: Court) -> None:
-    constraint = 'constraint=lambda problem, tune: "too large" if problem.n > 64 else None'
+    constraint = 'constraint=lambda problem, tune: "too large" if problem.n > 16 else None'
     file = court.write("small.py", HONEST.replace('"honest")', f'"honest", {constraint})'))
-    (found,) = court.judge(file, n=(64, N), baseline="cpu_chunks", tune={"chunk": (16, 64)}).candidates
+    tune = {"chunk": (16, 64)}
+    (found,) = court.judge(file, n=(16, 64), baseline="cpu_chunks", tune=tune, measure=FEW).candidates
     assert found.ruling is Ruling.NOT_FASTER
-    assert found.message == f"it has no time at n={N}, dtype=float32, where the baseline has one: too large"
-    assert [row.problem.n for row in found.rows] == [64]
-
-
-def test_a_problem_that_the_baseline_leaves_out_counts_against_nobody(court: Court) -> None:
-    file = court.write("honest.py", HONEST)
-    report = court.judge(file, n=(8, N), baseline="cpu_chunks", tune={"chunk": (16,)})
-    (found,) = report.candidates
-    assert (found.message, [row.problem.n for row in found.rows]) == ("", [N]), found
-    said = (
-        "nothing is judged at n=8, dtype=float32, where baseline cpu_chunks is not defined: chunk 16 is larger than n"
-    )
-    assert said in report.notes
+    assert found.message == "it has no time at n=64, dtype=float32, where the baseline has one: too large"
+    assert [row.problem.n for row in found.rows] == [16]
 
 
 def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
