@@ -23,7 +23,7 @@ from cuprof.judge.report import Ruling
 from cuprof.judge.warden import Warden, start_ahead
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job
-from tests.judge.conftest import FAMILIES, Court
+from tests.judge.conftest import FAMILIES, FEW, Court
 from tests.judge.test_sources import CL, CL_INDEX, LIKE, body, check, require_opencl
 
 GPU = DeviceFacts("cuda", 0, "a GPU", memory_bytes=64 << 30)
@@ -187,12 +187,12 @@ def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.Monkey
     monkeypatch.setattr("cuprof.judge.ahead.CONTEXT_BYTES", 1 << 20)
     monkeypatch.setattr(Executor, "prepare", lambda *words: (steps.append("prepare"), prepare(*words))[1])
     monkeypatch.setattr(Executor, "measure", lambda *words: (steps.append("measure"), run(*words))[1])
-    check(court, "cl", CL, CL_INDEX, "opencl")
+    check(court, "cl", CL, CL_INDEX, "opencl", measure=FEW)
     assert steps == ["prepare"] * 5 + ["measure"] * 5
     steps.clear()
     first, second = (court.write(f"{name}.cl", CL + body(CL_INDEX, "2.0f")) for name in ("first", "second"))
     monkeypatch.setattr(Executor, "await_ready", lambda *_: False)
-    found = court.judge(first, second, **LIKE)
+    found = court.judge(first, second, **LIKE, measure=FEW)
     assert {each.ruling for each in found.candidates} <= {Ruling.GOOD, Ruling.NOT_FASTER}
     assert steps == ["prepare"] * 4 + ["measure"] * 4, "once it was right by itself, the others take their turns"
 
@@ -211,7 +211,7 @@ def test_the_worker_that_is_open_takes_the_first_leg(court: Court, monkeypatch: 
 
     monkeypatch.setattr(_Trial, "_open_ahead", open_ahead)
     file = court.write("mine.cl", CL + body(CL_INDEX, "2.0f"))
-    (found,) = court.judge(file, rounds=2, **LIKE).candidates
+    (found,) = court.judge(file, rounds=2, **LIKE, measure=FEW).candidates
     assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message
     opened, first, *others = executors
     assert first is opened

@@ -22,6 +22,7 @@ from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.referee import Border
 from cuprof.judge.report import Ruling
+from tests.judge.conftest import FEW
 
 FAMILY = """
 import numpy as np
@@ -145,7 +146,7 @@ def write_family(court: Any) -> None:
 def test_a_child_computes_what_is_new(court: Any) -> None:
     write_family(court)
     files = [court.write(name, REMEMBERING % way) for name, way in WAYS.items()]
-    found = court.judge(*files, family="sorted", n=2**14).candidates  # sorting takes far longer than the call
+    found = court.judge(*files, family="sorted", n=2**14, measure=FEW).candidates  # sorting takes far longer
     assert len(found) == len(WAYS)
     for each in found:
         assert "it remembers results" in each.message, each  # or nothing tells whether, where others are at work
@@ -154,7 +155,7 @@ def test_a_child_computes_what_is_new(court: Any) -> None:
 
 def test_what_is_wrong_where_inputs_are_new_and_remembered_then_is_found(court: Any) -> None:
     write_family(court)
-    (candidate,) = court.judge(court.write("mine.py", WRONG_AT_FIRST), family="sorted").candidates
+    (candidate,) = court.judge(court.write("mine.py", WRONG_AT_FIRST), family="sorted", measure=FEW).candidates
     assert candidate.ruling is Ruling.WRONG, candidate
     assert "wrong on inputs that it met while it was timed" in candidate.message
 
@@ -180,7 +181,7 @@ def test_one_that_is_slow_while_sets_are_counted_gets_more_of_them(court: Any) -
         """,
     )
     kept = court.folder / "kept.sqlite"
-    court.judge(file, database=kept)
+    court.judge(file, database=kept, measure=FEW)
     with sqlite3.connect(kept) as connection:
         counts = connection.execute(
             "SELECT json_extract(timing.details, '$.batch') FROM timing JOIN run ON run.id = run_id "
@@ -271,7 +272,7 @@ def test_one_that_goes_on_between_its_turns_is_wrong_and_the_turn_it_disturbed_i
     monkeypatch.setattr(Course, "run", run_and_tell)
     text = '@family.cpu("NAME")\ndef NAME(problem, tune, inputs, outputs):\n    return lambda: right(inputs, outputs)\n'
     files = [court.write(f"{name}.py", text.replace("NAME", name)) for name in ("stirs", "honest")]
-    first, second = court.judge(*files, rounds=2).candidates
+    first, second = court.judge(*files, rounds=2, measure=FEW).candidates
     assert asked[1] is asked[0]
     assert (first.ruling, "between its turns" in first.message) == (Ruling.WRONG, True), first
     assert second.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), second
@@ -308,6 +309,6 @@ def test_a_process_that_ends_while_it_is_stopped_is_missed(court: Any, monkeypat
             return lambda: right(inputs, outputs)
         """,
     )
-    (candidate,) = court.judge(file).candidates
+    (candidate,) = court.judge(file, measure=FEW).candidates
     assert candidate.ruling is Ruling.WRONG, candidate
     assert "stopped" in candidate.message

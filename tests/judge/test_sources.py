@@ -22,9 +22,9 @@ from cuprof.core.processes import child_environment
 from cuprof.families.candidate import Extension, extend
 from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
-from cuprof.judge.report import Candidate, Ruling
+from cuprof.judge.report import Candidate, Report, Ruling
 from cuprof.judge.warden import Warden
-from tests.judge.conftest import FAMILIES, ROOT, Court
+from tests.judge.conftest import FAMILIES, FEW, ROOT, Court
 
 CL = "__kernel void doubles(__global const float* x, __global float* y, int n)"
 CU = 'extern "C" __global__ void doubles(const float* x, float* y, int n)'
@@ -46,8 +46,12 @@ def write_sources(court: Court, ending: str, head: str, index: str) -> list[Any]
 def check(court: Court, ending: str, head: str, index: str, backend: str, **settings: Any) -> None:
     files = write_sources(court, ending, head, index)
     like = {"like": f"doubles_{backend}", "baseline": f"doubles_{backend}"}
-    report = court.judge(*files, family="backends", **like, **settings)
-    right, wrong, broken = report.candidates
+    require_rulings(court.judge(*files, family="backends", **like, **settings))
+
+
+def require_rulings(report: Report) -> None:
+    """Check what came of the first three candidates."""
+    right, wrong, broken, *_ = report.candidates
     assert right.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), right
     assert right.rows
     assert (wrong.ruling, wrong.evidence[0].what) == (Ruling.WRONG, "wrong result")
@@ -63,24 +67,17 @@ def require_opencl() -> None:
         pytest.skip(str(error))
 
 
-def test_opencl_sources_are_code_of_the_host_on_a_processor(court: Court) -> None:
-    require_opencl()
-    kept = court.folder / "kept.sqlite"
-    check(court, "cl", CL, CL_INDEX, "opencl", database=kept)
-    with closing(sqlite3.connect(kept)) as connection:
-        found = [json.loads(text) for (text,) in connection.execute("SELECT details FROM timing")]
-    assert len(found) == 3
-    assert all("round_trip_ns" in details for details in found)  # by the clock on the other side of the border
-
-
 LIKE = {"family": "backends", "like": "doubles_opencl", "baseline": "doubles_opencl"}
 ENDLESS = "many.cl", "sparse.cl", "sparse.py"
 PEEPING = "copied.cl", "beside.cl", "peeks.cl"
 
 
 @pytest.fixture(scope="module")
-def judged(make_court: Any) -> dict[str, Candidate]:
-    """Return file name → what came of it, of files that include much or what they may not see, and a right one."""
+def judged(make_court: Any) -> Report:
+    """Return what came of three sources, and of files that include much or what they may not see.
+
+    Beside them stands a wrong one in a folder that all users share.
+    """
     require_opencl()
     court, most = make_court(), 3000
     endless = court.folder / "endless"
@@ -94,34 +91,48 @@ def judged(make_court: Any) -> dict[str, Candidate]:
         "endless/many.cl": "".join(f'#include "h{number}.h"\n' for number in range(most)) + CL + body(CL_INDEX, "2.0f"),
         "endless/sparse.cl": "",
         "endless/sparse.py": "",
-        "right.cl": "#define FACTOR 2.0f\n" + with_factor,
-        "copied.cl": f'#include "{court.folder / "right.cl"}"\n',
-        "beside.cl": '#include "right.cl"\n',
+        "defined.cl": "#define FACTOR 2.0f\n" + with_factor,
+        "copied.cl": f'#include "{court.folder / "defined.cl"}"\n',
+        "beside.cl": '#include "defined.cl"\n',
         "peeks.cl": f'#include "{secret}"\n' + with_factor,
     }
     files = [court.write(name, text) for name, text in texts.items()]
     for file in files[1:3]:
         os.truncate(file, 3 << 30)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    found = court.judge(*files, **LIKE).candidates
+    with NamedTemporaryFile("w", prefix="shared", suffix=".cl", dir="/tmp") as file:
+        file.write(CL + body(CL_INDEX, "3.0f"))
+        file.flush()
+        files = [*write_sources(court, "cl", CL, CL_INDEX), *files, Path(file.name)]
+        report: Report = court.judge(*files, **LIKE, measure=FEW, database=court.folder / "kept.sqlite")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
-    return {Path(each.file).name: each for each in found}
+    return report
 
 
-def test_files_without_end_cost_their_own_candidate_alone(judged: dict[str, Candidate]) -> None:
-    assert [judged[name].ruling for name in ENDLESS] == [Ruling.UNUSABLE] * 3
-    assert judged["right.cl"].ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
+def list_of(report: Report, *names: str) -> list[Candidate]:
+    """Return what came of files by their names, or how these begin."""
+    return [next(each for each in report.candidates if Path(each.file).name.startswith(name)) for name in names]
+
+
+def test_opencl_sources_are_code_of_the_host_on_a_processor(judged: Report) -> None:
+    require_rulings(judged)
+    with closing(sqlite3.connect(judged.database)) as connection:
+        found = [json.loads(text) for (text,) in connection.execute("SELECT details FROM timing")]
+    assert len(found) >= 3
+    assert all("round_trip_ns" in details for details in found)  # by the clock on the other side of the border
+
+
+def test_files_without_end_cost_their_own_candidate_alone(judged: Report) -> None:
+    assert [each.ruling for each in list_of(judged, *ENDLESS)] == [Ruling.UNUSABLE] * 3
+    (defined,) = list_of(judged, "defined.cl")
+    assert defined.ruling in (Ruling.GOOD, Ruling.NOT_FASTER)
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(court: Court) -> None:
-    require_opencl()
-    with NamedTemporaryFile("w", suffix=".cl", dir="/tmp") as file:
-        file.write(CL + body(CL_INDEX, "3.0f"))
-        file.flush()
-        place = Path(file.name)
-        (found,) = court.judge(place, **LIKE).candidates
-        assert found.evidence[0].what == "wrong result", found
+def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(judged: Report, court: Court) -> None:
+    (found,) = list_of(judged, "shared")
+    assert found.evidence[0].what == "wrong result", found
+    place = Path(found.file)
     sandbox = Warden(Path("/home/me"), [place], memory_bytes=1).confine(court.family, place, devices=True)
     assert sandbox is not None
     assert sandbox.visible == (str(court.family), str(place))
@@ -147,10 +158,11 @@ def test_a_candidate_sees_no_database_of_the_project(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_an_include_reaches_no_other_candidate_and_no_hidden_file(judged: dict[str, Candidate]) -> None:
+def test_an_include_reaches_no_other_candidate_and_no_hidden_file(judged: Report) -> None:
     """The confined process resolves includes, so they reach what it may read; a right source shows it by its text."""
-    assert [judged[name].ruling for name in PEEPING] == [Ruling.UNUSABLE] * 3
-    assert all("which is neither beside it nor in" in judged[name].message for name in PEEPING)
+    found = list_of(judged, *PEEPING)
+    assert [each.ruling for each in found] == [Ruling.UNUSABLE] * 3
+    assert all("which is neither beside it nor in" in each.message for each in found)
 
 
 @pytest.mark.gpu
@@ -222,5 +234,5 @@ def test_which_variant_a_source_stands_in_for() -> None:
 @pytest.mark.usefixtures("namespaces")
 def test_the_baselines_own_source_is_a_candidate_like_any_other(court: Court) -> None:
     require_opencl()
-    (found,) = court.judge(FAMILIES / "backends" / "behaviours.cl", **LIKE).candidates
+    (found,) = court.judge(FAMILIES / "backends" / "behaviours.cl", **LIKE, measure=FEW).candidates
     assert found.ruling in (Ruling.GOOD, Ruling.NOT_FASTER), found.message  # two legs of one kernel may differ
