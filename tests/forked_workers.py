@@ -33,6 +33,12 @@ def start_worker(command: Sequence[str], **settings: Any) -> Forked:
 
 
 @cache
+def load_ahead(module: str) -> None:
+    """Import a module once for all workers that are forked from now on."""
+    _nursery().load(module)
+
+
+@cache
 def _nursery() -> Nursery:
     return Nursery()
 
@@ -71,6 +77,11 @@ class Nursery:
             while not pid:
                 pid = self._hear()
         return Forked(self, pid)
+
+    def load(self, module: str) -> None:
+        """Import a module before the next worker is forked."""
+        with self._lock:
+            self._ours.send(json.dumps(module).encode())
 
     def hear_all(self, timeout_s: float = 0.0) -> None:
         """Take note of those that have ended, at least one unless the time is up."""
@@ -142,13 +153,18 @@ def _serve(handle: int) -> None:
             said, handles, *_ = socket.recv_fds(control, MOST_BYTES, 2)
             if not said:
                 return
+            asked = json.loads(said)
+            if isinstance(asked, str):
+                importlib.import_module(asked)
+                gc.freeze()
+                continue
             parent, pid = os.getpid(), os.fork()
             if not pid:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for each in (woken, wake, handle):
                     os.close(each)
-                _become_worker(parent, *json.loads(said), *handles)
+                _become_worker(parent, *asked, *handles)
             for each in handles:
                 os.close(each)
             control.send(json.dumps([pid, None]).encode())

@@ -17,6 +17,7 @@ from cuprof.core.project import Project
 from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.engine.running import run_sweep
+from tests.forked_workers import load_ahead
 
 N = 2**16
 SAMPLES = 12
@@ -54,6 +55,7 @@ class QuickBench(Bench):
         )
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             patch.setattr(Calibrator, "calibrate", lambda *_: None)
+            load_ahead("scipy.fft")  # else each worker takes a third of its time to import it with the family
             project = Project(copy_project(Path(folder) / "project"))
             run_sweep(config, project, Observer())
             return read_shown(project.root / "db" / "cuprof.sqlite")
