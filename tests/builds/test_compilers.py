@@ -29,6 +29,15 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def compilers() -> Iterator[Compilers]:
+    """Return processes of one test's own, which may end them or look at their origins."""
+    made = Compilers()
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Compilers]:
+    """Return processes for tests whose builds cost nobody but themselves."""
     made = Compilers()
     yield made
     made.end()
@@ -38,11 +47,11 @@ def ask(compilers: Compilers, code: str, **given: object) -> str:
     return compilers.run(Fake(code, **given)).image.decode()  # type: ignore[arg-type]
 
 
-def test_builds_that_run_code_have_processes_of_their_own_and_one_origin(compilers: Compilers) -> None:
-    assert ask(compilers, PARENT) == ask(compilers, PARENT)
-    assert ask(compilers, OWN) != ask(compilers, OWN)
-    ask(compilers, "import sys; sys.modules['planted'] = sys")
-    assert ask(compilers, "import sys; image = 'planted' in sys.modules") == "False"
+def test_builds_that_run_code_have_processes_of_their_own_and_one_origin(shared: Compilers) -> None:
+    assert ask(shared, PARENT) == ask(shared, PARENT)
+    assert ask(shared, OWN) != ask(shared, OWN)
+    ask(shared, "import sys; sys.modules['planted'] = sys")
+    assert ask(shared, "import sys; image = 'planted' in sys.modules") == "False"
 
 
 def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(compilers: Compilers) -> None:
@@ -57,21 +66,21 @@ def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(com
     assert ask(compilers, OWN, is_alone=False) != first
 
 
-def test_a_compiler_keeps_no_cache_beside_ours(compilers: Compilers) -> None:
-    assert ask(compilers, "import os; image = os.environ['CUDA_CACHE_DISABLE']") == "1"
+def test_a_compiler_keeps_no_cache_beside_ours(shared: Compilers) -> None:
+    assert ask(shared, "import os; image = os.environ['CUDA_CACHE_DISABLE']") == "1"
 
 
-def test_what_is_loaded_first_is_there_in_every_build(compilers: Compilers) -> None:
+def test_what_is_loaded_first_is_there_in_every_build(shared: Compilers) -> None:
     planted = (load, "import sys; sys.planted = 'by the origin'")
-    assert ask(compilers, "import sys; image = sys.planted", preload=planted) == "by the origin"
-    assert ask(compilers, "import sys; image = hasattr(sys, 'planted')") == "False"
+    assert ask(shared, "import sys; image = sys.planted", preload=planted) == "by the origin"
+    assert ask(shared, "import sys; image = hasattr(sys, 'planted')") == "False"
 
 
-def test_builds_run_side_by_side(compilers: Compilers) -> None:
-    ask(compilers, "")
+def test_builds_run_side_by_side(shared: Compilers) -> None:
+    ask(shared, "")
     with ThreadPoolExecutor(4) as threads:
         began = time.monotonic()
-        list(threads.map(lambda _: ask(compilers, "import time; time.sleep(0.5)"), range(4)))
+        list(threads.map(lambda _: ask(shared, "import time; time.sleep(0.5)"), range(4)))
     assert time.monotonic() - began < 1.9
 
 
@@ -86,11 +95,11 @@ def test_builds_run_side_by_side(compilers: Compilers) -> None:
     ],
 )
 def test_what_a_build_raises_is_raised_here(
-    compilers: Compilers, raises: str, kind: type[Exception], message: str
+    shared: Compilers, raises: str, kind: type[Exception], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        ask(compilers, f"from cuprof.core.errors import *\n{raises}")
-    assert ask(compilers, "image = b'next'") == "next"
+        ask(shared, f"from cuprof.core.errors import *\n{raises}")
+    assert ask(shared, "image = b'next'") == "next"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +107,7 @@ def test_what_a_build_raises_is_raised_here(
     [("os._exit(3)", "exit code 3"), ("os.kill(os.getpid(), 11)", "Segmentation fault"), ("os.abort()", "Aborted")],
 )
 def test_a_build_that_ends_its_process_costs_itself_and_what_it_started(
-    compilers: Compilers, tmp_path: Path, ends: str, how: str
+    shared: Compilers, tmp_path: Path, ends: str, how: str
 ) -> None:
     stray = tmp_path / "stray"
     code = f"""
@@ -110,16 +119,16 @@ print("the last line", flush=True)
 {ends}
 """
     with pytest.raises(BuildError, match=rf"compiler of fake ended early \({how}\); it printed: the last line"):
-        ask(compilers, code)
+        ask(shared, code)
     wait_for_end(int(stray.read_text()))
-    assert ask(compilers, "image = b'next'") == "next"
+    assert ask(shared, "image = b'next'") == "next"
 
 
-def test_a_build_that_takes_too_long_is_stopped(compilers: Compilers, tmp_path: Path) -> None:
+def test_a_build_that_takes_too_long_is_stopped(shared: Compilers, tmp_path: Path) -> None:
     code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(600)"
     for limit_s in (1, 5, 30):  # on a busy machine it has not begun within a second
         with pytest.raises(BuildError, match=rf"took longer than {limit_s} s and was stopped"):
-            compilers.run(Fake(code), limit_s=float(limit_s))
+            shared.run(Fake(code), limit_s=float(limit_s))
         if (tmp_path / "pid").exists():
             break
     wait_for_end(int((tmp_path / "pid").read_text()))
@@ -131,13 +140,13 @@ def test_a_pool_stops_a_build_at_its_own_limit(tmp_path: Path) -> None:
         begun.result(30)
 
 
-def test_what_a_build_prints_is_no_answer(compilers: Compilers) -> None:
-    assert ask(compilers, "import os; print('{}'); os.write(1, b'{}\\n'); image = b'right'") == "right"
+def test_what_a_build_prints_is_no_answer(shared: Compilers) -> None:
+    assert ask(shared, "import os; print('{}'); os.write(1, b'{}\\n'); image = b'right'") == "right"
 
 
-def test_a_copy_that_a_build_makes_of_its_process_answers_nothing(compilers: Compilers) -> None:
+def test_a_copy_that_a_build_makes_of_its_process_answers_nothing(shared: Compilers) -> None:
     code = "import os\nif child := os.fork(): os.waitpid(child, 0)\nimage = b'once'"
-    assert ask(compilers, code) == "once"
+    assert ask(shared, code) == "once"
 
 
 def test_an_origin_that_has_ended_is_replaced(compilers: Compilers) -> None:
