@@ -32,9 +32,9 @@ import os, signal, subprocess, time
 """
 
 
-def run(code: str, sandbox: Sandbox) -> subprocess.CompletedProcess[str]:
+def run(code: str, sandbox: Sandbox, head: str = HEAD) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-B", "-c", HEAD + code, sandbox.encode()],
+        [sys.executable, "-B", "-c", head + code, sandbox.encode()],
         capture_output=True,
         text=True,
         timeout=60,
@@ -42,6 +42,12 @@ def run(code: str, sandbox: Sandbox) -> subprocess.CompletedProcess[str]:
         env=child_environment(),
         cwd=ROOT,
     )
+
+
+def limited(name: str, most: int) -> str:
+    """Return a head that confines its process by another limit than what is usual."""
+    lines = HEAD.replace("confine(", f"confinement.{name} = {most}\nconfine(", 1)
+    return f"from cuprof.sandbox import confinement\n{lines}"
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +60,7 @@ def sandbox(request: pytest.FixtureRequest, refusal: str) -> Sandbox:
     """Return a sandbox with namespaces, where the system allows them, and one with the limits alone."""
     if request.param and refusal:
         pytest.skip(f"no namespaces here: {refusal}")
-    return Sandbox(namespaces=request.param, memory_bytes=1 << 29)
+    return Sandbox(namespaces=request.param, memory_bytes=1 << 28)
 
 
 @pytest.fixture
@@ -94,17 +100,17 @@ def test_one_process_gets_no_more_memory_than_it_may(sandbox: Sandbox) -> None:
 
 
 def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None:
-    code = "import mmap; m = mmap.mmap(-1, 3 << 28)\nfor i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(60)"
+    code = "import mmap; m = mmap.mmap(-1, 3 << 27)\nfor i in range(0, len(m), 4096): m[i] = 1\ntime.sleep(60)"
     done = run(code, sandbox)
     assert done.returncode == -signal.SIGKILL
-    assert "over the limit of 0.54 GB" in done.stderr
+    assert "over the limit of 0.27 GB" in done.stderr
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
 @pytest.mark.parametrize(
     ("held", "most"),
     [
-        ("mmap.mmap(-1, 3 << 28)\n    for place in range(0, len(held), 4096): held[place] = 1", 1 << 29),
+        ("mmap.mmap(-1, 3 << 27)\n    for place in range(0, len(held), 4096): held[place] = 1", 1 << 28),
         ("[socket.socketpair() for _ in range(250)]", 1 << 27),
     ],
 )
@@ -141,25 +147,24 @@ time.sleep(30)
         sandbox,
     )
     assert done.returncode == -signal.SIGKILL
-    assert "over the limit of 0.54 GB" in done.stderr
+    assert "over the limit of 0.27 GB" in done.stderr
 
 
 def test_it_gets_no_more_threads_than_the_machine_can_spare(sandbox: Sandbox) -> None:
     code = """
 import threading
 threading.stack_size(1 << 15)
-for number in range(6000):
+for number in range(600):
     threading.Thread(target=time.sleep, args=(20,), daemon=True).start()
 time.sleep(20)
 """
-    done = run(code, replace(sandbox, memory_bytes=0))
+    done = run(code, replace(sandbox, memory_bytes=0), limited("MOST_THREADS", 400))
     assert done.returncode == -signal.SIGKILL, done
-    assert "threads, over the limit of 4096" in done.stderr
+    assert "threads, over the limit of 400" in done.stderr
 
 
 def test_what_it_prints_does_not_fill_the_disk(sandbox: Sandbox, tmp_path: Path) -> None:
-    limited = HEAD.replace("confine(", "confinement.MOST_LOG_BYTES = 1 << 20\nconfine(", 1)
-    head = f"from cuprof.sandbox import confinement\n{limited}"
+    head = limited("MOST_LOG_BYTES", 1 << 20)
     code = 'os.write(2, b"x" * (16 << 20)); time.sleep(30)'
     with (tmp_path / "log").open("wb") as log:
         command = [sys.executable, "-B", "-c", head + code, replace(sandbox, memory_bytes=0).encode()]
@@ -194,7 +199,7 @@ for place in range(0, len(held), 1 << 21):
 time.sleep(60)
 """
     done = run(code, sandbox)
-    assert "over the limit of 0.54 GB" in done.stderr, done
+    assert "over the limit of 0.27 GB" in done.stderr, done
 
 
 def test_mappings_without_pages_count_as_memory(sandbox: Sandbox) -> None:
@@ -476,13 +481,13 @@ def test_files_in_folders_of_its_own_count_as_memory(full: Sandbox) -> None:
     code = """
 for folder in ("/tmp", "/dev/shm", "/var/tmp"):
     with open(f"{folder}/part", "wb") as file:
-        for _ in range(24):
+        for _ in range(12):
             file.write(bytes(1 << 23))
 time.sleep(60)
 """
-    done = run(code, replace(full, memory_bytes=1 << 29))
+    done = run(code, replace(full, memory_bytes=1 << 28))
     assert done.returncode == -signal.SIGKILL
-    assert "over the limit of 0.54 GB" in done.stderr
+    assert "over the limit of 0.27 GB" in done.stderr
 
 
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
