@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -257,7 +257,7 @@ def estimated_noise_errors(between: float, controls: int, count: int, seed: int 
         contrasts = contrast(base, new)
         scale = estimate_scale(contrasts.take(np.arange(controls)), [ASSUMED] * controls, controls)
         noise = Noise(scale.deviation * ASSUMED, scale.freedom, scale.least * ASSUMED)
-        found = judge(contrast(base, new, np.tile(noise, (controls + others, 1))), Rule())["verdict"]
+        found = judge(replace(contrasts, noise=np.tile(noise, (controls + others, 1))), Rule())["verdict"]
         wrong += any(verdict in (Verdict.SLOWER, Verdict.FASTER) for verdict in found)
     return wrong / count
 

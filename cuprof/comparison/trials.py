@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from weakref import finalize
 
@@ -185,7 +187,14 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:
     """Yield the rows of a frame, their columns as attributes."""
-    return iter(rows.itertuples() if len(rows) else ())  # a class of 80 names takes 5 ms to make
+    # As `itertuples` does, which makes the class anew: that takes 5 ms where there are 80 names.
+    return map(_row_class(tuple(rows)), rows.index, *(column for _, column in rows.items())) if len(rows) else iter(())
+
+
+@lru_cache(maxsize=32)
+def _row_class(names: tuple[str, ...]) -> Callable[..., Any]:
+    """Return the class of the rows of a frame with these columns."""
+    return namedtuple("Row", ["Index", *names])
 
 
 def label_of(trial: Any) -> str:

@@ -163,9 +163,8 @@ def _posterior(
 def _solved(found: np.ndarray, counts: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the estimate of ρ that each series gives by itself, and its variance, linear about a nearby ρ."""
     counts = np.maximum(counts, 2)  # what fewer say is not heeded
-    expected = expected_correlation(near, counts)
-    slope = (expected_correlation(near + 0.01, counts) - expected_correlation(near - 0.01, counts)) / 0.02
-    slope = np.maximum(slope, 0.05)
+    expected, above, below = expected_correlation(np.stack([near, near + 0.01, near - 0.01]), counts)
+    slope = np.maximum((above - below) / 0.02, 0.05)
     variance = (1 - expected**2) * np.maximum(counts - 2, 0.5) / counts**2
     return near + (found - expected) / slope, variance / slope**2
 

@@ -123,10 +123,10 @@ def _placements(
 
 def _count(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
     """Return how many differences y - x reach a bound at most, the last such and the first beyond (infinite: none)."""
-    places = np.searchsorted(y, x + bound, "right")
-    some, others = places > 0, places < y.size
-    last = (y[places[some] - 1] - x[some]).max(initial=-np.inf)
-    return int(places.sum()), float(last), float((y[places[others]] - x[others]).min(initial=np.inf))
+    places = y.searchsorted(x + bound, "right")  # ascending, as x is
+    some, others = places.searchsorted([1, y.size])
+    last = (y[places[some:] - 1] - x[some:]).max(initial=-np.inf)
+    return int(places.sum()), float(last), float((y[places[:others]] - x[:others]).min(initial=np.inf))
 
 
 def _count_by_walking(x: np.ndarray, y: np.ndarray, bound: float) -> tuple[int, float, float]:
