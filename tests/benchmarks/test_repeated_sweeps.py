@@ -22,7 +22,7 @@ RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "comparison" / "eight_sweeps_on_an_h200.json").read_text(encoding="utf-8")
 )
 SWEEPS = 8
-COMPARED = (0, 1, 4, 5, 6)
+COMPARED = (0, 1, 4, 6)
 """Of these every two are compared: half of the noise that is assumed would call three of their reductions different."""
 SPREAD = 0.005 * np.array([-3.0, -2, -1, 0, 1, 2, 3] * 6)
 """Relative samples around a recorded median: as many, and as wide, as the sampler leaves of a quiet kernel."""
@@ -65,16 +65,16 @@ def wrong(experiment: str, controls: str, options: Options | None = None, withou
 @pytest.mark.parametrize("controls", ["none", "half"])
 @pytest.mark.parametrize("experiment", RECORDED)
 def test_sweeps_in_which_nothing_changed_are_seldom_called_different(experiment: str, controls: str) -> None:
-    assert wrong(experiment, controls) <= 1  # of 10
+    assert wrong(experiment, controls) <= 1  # of 6
 
 
 @pytest.mark.parametrize("experiment", ["reduction", "cnn_layer"])
 def test_a_plain_share_of_every_time_would_call_most_of_them_different(experiment: str) -> None:
-    assert wrong(experiment, "none", Options(noise=0.002)) >= 7  # of 10
+    assert wrong(experiment, "none", Options(noise=0.002)) >= 5  # of 6
 
 
 def test_a_library_that_chooses_another_algorithm_is_not_covered() -> None:
-    assert wrong("cuconv", "none", without="") >= 4  # of 10
+    assert wrong("cuconv", "none", without="") >= 4  # of 6
 
 
 def test_the_recorded_medians_are_what_the_script_writes() -> None:
