@@ -86,9 +86,7 @@ def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
     Of words pandas would make a type that refuses some text. One index for all halves the time of a small frame.
     """
     index = pd.RangeIndex(len(next(iter(columns.values()), ())))
-    made = {
-        name: pd.Series(values, index=index, dtype=values.dtype, copy=False) for name, values in columns.items()
-    }
+    made = {name: pd.Series(values, index=index, dtype=values.dtype, copy=False) for name, values in columns.items()}
     return pd.DataFrame(made, index=index, copy=False)
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import dataclasses
 
-import pytest
 from msgspec.structs import replace
 from study_data import CPU, GPU, NO_CUDA, STEPS, Made, add_counters
 
@@ -276,11 +275,11 @@ def test_a_table_of_counters(store, make_study) -> None:
     assert table.columns[0].unit == "inst"
 
 
-@pytest.mark.parametrize("value", ["share", "speedup", "energy", "error", "bandwidth", "rate"])
-def test_every_quantity_can_be_tabled(make_study, value: str) -> None:
+def test_every_quantity_can_be_tabled(make_study) -> None:
     study = make_study([Made(name, energy_j=0.5) for name in STEPS])
-    table = grid_table(study, TableSpec(kind="pivot", value=value))
-    assert len(table.rows) == 5
+    for value in ("share", "speedup", "energy", "error", "bandwidth", "rate"):
+        table = grid_table(study, TableSpec(kind="pivot", value=value))
+        assert len(table.rows) == 5, value
 
 
 def test_tables_of_counters_have_one_cache_mode_and_say_which(store, make_study) -> None:

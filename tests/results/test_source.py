@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -54,19 +55,20 @@ def test_every_line_has_the_numbers_of_nvidias_reader(url: str) -> None:
     assert [each.kernel for each in found] == [action.name() for action in actions]
     assert len({each.kernel for each in found}) == 6
     for each, action in zip(found, actions, strict=True):
-        executed = by_line(action, "inst_executed")
-        assert {row.line: row.executed for row in rows(each)} == executed
+        lines, line_of = rows(each), cache(partial(find_line, action))
+        executed = by_line(action, "inst_executed", line_of)
+        assert {row.line: row.executed for row in lines} == executed
         stalls: Counter[int] = Counter()
         for name in action.metric_names():
             reason = name.removeprefix(STALL)
             if name.startswith(STALL) and not name.endswith("_not_issued") and reason not in NO_STALLS:
-                samples = by_line(action, name)
+                samples = by_line(action, name, line_of)
                 stalls.update(samples)
-                shown = {row.line: row.reasons.get(reason, 0) for row in rows(each)}
+                shown = {row.line: row.reasons.get(reason, 0) for row in lines}
                 assert {line: count for line, count in shown.items() if count} == {
                     line: count for line, count in samples.items() if count
                 }
-        assert {row.line: row.stalled for row in rows(each)} == {line: stalls[line] for line in executed}
+        assert {row.line: row.stalled for row in lines} == {line: stalls[line] for line in executed}
         assert each.lines["share"].sum() == pytest.approx(1 if each.stalled else 0)
 
 
@@ -75,14 +77,19 @@ def rows(source: KernelSource) -> list[Any]:
     return list(source.lines.itertuples())
 
 
-def by_line(action: Any, name: str) -> Counter[int]:
+def by_line(action: Any, name: str, line_of: Callable[[int], int]) -> Counter[int]:
     """Return the values of a metric summed by source line, with NVIDIA's reader alone."""
     metric, found = action[name], Counter[int]()
+    addresses = metric.correlation_ids()
     for number in range(metric.num_instances()):
-        address = metric.correlation_ids().as_uint64(number)
-        info = action.source_info(address)
-        found[info.line() if info else 0] += metric.as_uint64(number)
+        found[line_of(addresses.as_uint64(number))] += metric.as_uint64(number)
     return found
+
+
+def find_line(action: Any, address: int) -> int:
+    """Return the source line of an instruction; 0 where none is known."""
+    info = action.source_info(address)
+    return info.line() if info else 0
 
 
 def test_a_trials_lines_have_the_text_that_was_compiled(url: str) -> None:
