@@ -298,10 +298,9 @@ class Study:
         keys = (Pair(self, base, trial).key for base, trial in bases if base)
         self.comparisons.foresee(filter(None, keys))
 
-    def foresee(self, base: StudyTrial, trials: Iterable[StudyTrial]) -> None:
-        """Compare many trials with one, for pairs of them to find; that is faster than one by one."""
-        keys = (Pair(self, base, new).key for new in trials)
-        self.comparisons.foresee(filter(None, keys))
+    def foresee(self, pairs: Iterable[Pair]) -> None:
+        """Compare many pairs at once, for their verdicts and ratios to find; that is faster than one by one."""
+        self.comparisons.foresee(key for pair in pairs if (key := pair.key))
 
     @cached_property
     def comparisons(self) -> VariantComparisons:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -46,16 +46,16 @@ def conclude(study: Study) -> dict[str, Any]:
     endings: Counter[str] = Counter()
     for group in failure_groups(study):
         endings[group["words"]] += group["trials"]
-    if ranked:
-        study.foresee(ranked[0], ranked[1:])
-    unbeaten = [each for each in ranked[1:] if Pair(study, ranked[0], each).verdict not in (None, Verdict.SLOWER)]
+    pairs = _pairs(study, ranked) if ranked else {}
+    study.foresee(chain.from_iterable(pairs.values()))
+    unbeaten = [each.new for each in pairs.get("others", ()) if each.verdict not in (None, Verdict.SLOWER)]
     # above 1 a cache served it
     is_near_peak = bool(ranked) and TELLING_SHARE <= (ranked[0].share or 0.0) <= 1
     headline = say_once(WORDS, "headline", ranked, dict(endings), is_near_peak, not unbeaten)
     found = {"headline": headline, "sentences": [], "cautions": cautions, "method": "", "numbers": []}
     if not ranked:
         return found
-    facts = {**_facts(study, ranked), "is_near_peak": is_near_peak, "unbeaten": unbeaten}
+    facts = {**_facts(study, ranked, pairs), "is_near_peak": is_near_peak, "unbeaten": unbeaten}
     said = [line.split("\t", 2) for line in say(WORDS, "numbers", study, facts)]
     return found | {
         "sentences": say(WORDS, "sentences", study, facts),
@@ -64,78 +64,104 @@ def conclude(study: Study) -> dict[str, Any]:
     }
 
 
-def _facts(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, Any]:
-    """Return what the sentences speak of."""
+def _pairs(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, list[Pair]]:
+    """Return the pairs that the sentences speak of: they are compared together, which is faster than one by one."""
     fastest, baseline = ranked[0], study.baseline_of(ranked[0])
-    times_ns = study.here["median_ns"][study.here["is_right"]]
-    own = [trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"]
-    rivals = [Pair(study, library, own[0]) for library in study.libraries[1:] if own]
-    beaten = [each for each in rivals if each.base.backend == each.new.backend and each.verdict is Verdict.FASTER]
+    own = next((trial for trial in ranked if trial not in study.libraries and trial.kind == "kernel"), None)
     cpu = next((trial for trial in ranked if trial.kind == "cpu"), None)
     other = next((trial for trial in ranked if trial.kind != "cpu"), None)
     elsewhere = [trial for trial in ranked if trial.device != fastest.device and not trial.on_host]
     bests = [trials[0] for trials in grouped(elsewhere, lambda trial: trial.device).values()]
+    here = {trial.variant: trial for trial in study.best}
+    return {
+        "others": [Pair(study, fastest, each) for each in ranked[1:]],
+        "against": [Pair(study, baseline, fastest)] if baseline else [],
+        "libraries": [Pair(study, library, own) for library in study.libraries if own],
+        "cpu": [Pair(study, other, cpu)] if cpu and other else [],
+        "elsewhere": [Pair(study, study.baseline_of(best) or best, best) for best in bests],
+        "steps": [
+            Pair(study, *each) for each in pairwise(here[step] for step in study.experiment.steps if step in here)
+        ],
+        "winners": [Pair(study, first, each) for first, trials in _by_problem(study) for each in trials],
+        "duel": _duellists(study),
+    }
+
+
+def _facts(study: Study, ranked: Sequence[StudyTrial], pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Any]:
+    """Return what the sentences speak of."""
+    fastest = ranked[0]
+    times_ns = study.here["median_ns"][study.here["is_right"]]
+    rivals = pairs["libraries"][1:]
+    beaten = [each for each in rivals if each.base.backend == each.new.backend and each.verdict is Verdict.FASTER]
     return {
         "standing": describe_standing(study),
         "tried": len(times_ns),
         "median_over_best": times_ns.median() / times_ns.min(),
         "fastest": fastest,
         "roof": next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None),
-        "against": Pair(study, baseline, fastest) if baseline else None,
-        "own": Pair(study, study.libraries[0], own[0]) if study.libraries and own else None,
+        "against": next(iter(pairs["against"]), None),
+        "own": next(iter(pairs["libraries"]), None),
         "beaten": beaten,
-        "cpu": Pair(study, other, cpu) if cpu and other else None,
-        "elsewhere": [Pair(study, study.baseline_of(best) or best, best) for best in bests],
-        "steps": _steps(study),
+        "cpu": next(iter(pairs["cpu"]), None),
+        "elsewhere": pairs["elsewhere"],
+        "steps": _steps(study, pairs["steps"]),
         "winners": _winners(study),
-        "duel": _duel(study),
+        "duel": _duel(study, pairs["duel"]),
     }
 
 
-def _steps(study: Study) -> dict[str, Any] | None:
+def _steps(study: Study, pairs: Sequence[Pair]) -> dict[str, Any] | None:
     """Return whether each of the study's steps is faster here than the one before, and which are not."""
-    trials = {trial.variant: trial for trial in study.best}
-    steps = [trials[step] for step in study.experiment.steps if step in trials]
-    pairs = [Pair(study, before, after) for before, after in pairwise(steps)]
     if not pairs or any(each.is_apart for each in pairs):
         return None
     found = {
         verdict.value: [each for each in pairs if (each.verdict or Verdict.UNDECIDED) is verdict] for verdict in Verdict
     }
-    missing = [step for step in study.experiment.steps if step not in trials]
+    here = {trial.variant for trial in study.best}
+    missing = [step for step in study.experiment.steps if step not in here]
     several = len({trial.problem for trial in study.fastest}) > 1
-    return {**found, "count": len(steps), "missing": missing, "where": steps[0].problem_name if several else ""}
+    where = pairs[0].base.problem_name if several else ""
+    return {**found, "count": len(pairs) + 1, "missing": missing, "where": where}
+
+
+def _by_problem(study: Study) -> list[tuple[StudyTrial, list[StudyTrial]]]:
+    """Return the fastest trial and all trials of each problem, in the problems' order; nothing of a single problem."""
+    problems = grouped(study.fastest, lambda trial: trial.problem)
+    in_order = [problems[problem] for problem in dict.fromkeys(study.standings["problem"]) if problem in problems]
+    several = in_order if len(in_order) > 1 else []
+    return [(min(trials, key=lambda trial: trial.sure_ns), trials) for trials in several]
 
 
 def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[str]]]] | None:
     """Return at how many problems there are times, and the fastest there: level and not told apart → the problems."""
-    problems = grouped(study.fastest, lambda trial: trial.problem)
-    in_order = [problems[problem] for problem in dict.fromkeys(study.standings["problem"]) if problem in problems]
-    if len(in_order) < 2:
+    problems = _by_problem(study)
+    if not problems:
         return None
     groups: dict[str, tuple[tuple[list[str], ...], list[str]]] = {}
-    for trials in in_order:
-        first = min(trials, key=lambda trial: trial.sure_ns)
-        study.foresee(first, trials)
+    for first, trials in problems:
         verdicts = {trial: Verdict.SAME if trial is first else Pair(study, first, trial).verdict for trial in trials}
         names = tuple(
             [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict in wanted]
             for wanted in ((Verdict.SAME, Verdict.SAME_CODE), (Verdict.UNDECIDED,))
         )
         groups.setdefault(repr(names), (names, []))[1].append(trials[0].problem_name)
-    return len(in_order), sorted(groups.values(), key=lambda each: -len(each[1]))
+    return len(problems), sorted(groups.values(), key=lambda each: -len(each[1]))
 
 
-def _duel(study: Study) -> dict[str, Any] | None:
-    """Return, for a study of two steps, where the second is faster and where the first still is."""
+def _duellists(study: Study) -> list[Pair]:
+    """Return, for a study of two steps, both at each problem where both have a time."""
     steps = study.experiment.steps
     best = {(trial.problem, trial.variant): trial for trial in study.fastest}
     sides = [tuple((problem, step) for step in steps) for problem in dict.fromkeys(problem for problem, _ in best)]
-    pairs = [Pair(study, best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
+    return [Pair(study, best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
+
+
+def _duel(study: Study, pairs: Sequence[Pair]) -> dict[str, Any] | None:
+    """Return where the second of two steps is faster and where the first still is."""
     if len(pairs) < 2:
         return None
     won, lost = ([each for each in pairs if each.verdict is word] for word in (Verdict.FASTER, Verdict.SLOWER))
-    return {"steps": steps, "count": len(pairs), "won": won, "lost": lost}
+    return {"steps": study.experiment.steps, "count": len(pairs), "won": won, "lost": lost}
 
 
 def _cautions(study: Study) -> dict[str, Any]:

@@ -100,24 +100,34 @@ def _steps(study: Study, trials: Sequence[StudyTrial]) -> list[Step]:
     """Return the rows in order: the study's steps, other kernels, libraries, CPU."""
     places = {name: place for place, name in enumerate(study.experiment.steps)}
     order = {trial: (places.get(trial.variant, len(places)), rank_of(trial.kind), trial.order) for trial in trials}
-    study.foresee_speedups(trials)
-    rows, before = [], None
-    for trial in sorted(trials, key=order.__getitem__):
-        bases, values, notes = dict[str, StudyTrial | None](), dict[str, float | None](), dict[str, str]()
+    ordered = sorted(trials, key=order.__getitem__)
+    speedups = _speedups(study, ordered)
+    study.foresee(pair for own in speedups for pair in own.values())
+    rows = []
+    for trial, own in zip(ordered, speedups, strict=True):
+        values, notes = dict[str, float | None](), dict[str, str]()
         if trial.is_right:
             values = {name: getattr(trial, QUANTITIES[name].attribute) for name in HEADINGS if name in QUANTITIES}
-            bases["cumulative_speedup"] = study.baseline_of(trial)
-        if trial.is_right and trial.variant in places:
-            bases["step_speedup"] = before if before and before.device == trial.device else None
-            before = trial
-        for name, base in bases.items():
-            if base is not None and base is not trial:
-                pair = Pair(study, base, trial)
-                words = pair.verdict if pair.is_level else ""
-                values[name] = pair.speedup
-                notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.remark]))
+        for name, pair in own.items():
+            words = pair.verdict if pair.is_level else ""
+            values[name] = pair.speedup
+            notes[name] = APART if pair.is_apart else ", ".join(filter(None, [words, pair.remark]))
         rows.append(Step(trial, {name: value for name, value in values.items() if value is not None}, notes))
     return rows
+
+
+def _speedups(study: Study, trials: Sequence[StudyTrial]) -> list[dict[str, Pair]]:
+    """Return of each right trial the pair with the baseline and, of a step, with the step before it."""
+    found, before = [], None
+    for trial in trials:
+        bases = dict[str, StudyTrial | None]()
+        if trial.is_right:
+            bases["cumulative_speedup"] = study.baseline_of(trial)
+        if trial.is_right and trial.variant in study.experiment.steps:
+            bases["step_speedup"] = before if before and before.device == trial.device else None
+            before = trial
+        found.append({name: Pair(study, base, trial) for name, base in bases.items() if base and base is not trial})
+    return found
 
 
 def _published(study: Study, spec: TableSpec, problem: Point) -> tuple[list[PublishedValue], str]:
@@ -218,7 +228,7 @@ def _problem_row(study: Study, names: Sequence[str], trials: Sequence[StudyTrial
     winner = min(best, key=lambda trial: trial.sure_ns, default=None)
     cells = [Cell("none is right", "missing")]
     if winner is not None:
-        study.foresee(winner, best)
+        study.foresee(Pair(study, winner, each) for each in best)
         time = format_value("time", winner.median_ns)
         cells = [Cell(shorten(winner.contender), "text", note=f"{winner.tunables.label} {time}".strip())]
     cells += [_problem_cell(study, ended.get(name), winner, scale) for name in names]
