@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -28,10 +29,14 @@ from hypothesis import HealthCheck, settings
 from jinja2 import Environment
 from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from cuprof.core.project import Project
+from cuprof.config.composer import Composer
+from cuprof.core.plugins import list_plugins
+from cuprof.core.project import Project, bundled
 from cuprof.core.records import Calibration, Unavailable
 from cuprof.engine import launch
 from cuprof.engine.worker_process import WorkerProcess
+from cuprof.search.registry import GROUP
+from cuprof.store.tables import METADATA
 from cuprof.worker.messages import Calibrate
 from tests.forked_workers import start_worker
 
@@ -156,6 +161,32 @@ def _files_of_settings_are_parsed_once(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def _settings_are_composed_once(patch: pytest.MonkeyPatch) -> None:
+    """Compose the same settings over files of the same text once: it takes Hydra a fifth of a second of a processor.
+
+    What options show has the folders' own names in it and is composed each time, and so is what does not compose.
+    """
+    composed: dict[Any, bytes] = {}
+
+    def read(folder: Path) -> Any:
+        if folder == bundled("conf"):
+            return str(folder)  # it does not change
+        return sorted((str(file.relative_to(folder)), file.read_bytes()) for file in folder.rglob("*.yaml"))
+
+    def compose_once(composer: Composer, overrides: Sequence[str]) -> Any:
+        if {"cfg", "info"} & composer.options.keys():
+            return compose(composer, overrides)
+        installed = [*list_plugins(GROUP), *list_plugins("cuprof.launchers")]
+        key = pickle.dumps((composer._main, [*overrides], [read(each) for each in composer.folders], installed))
+        if key not in composed:
+            composed[key] = pickle.dumps(compose(composer, overrides))
+        return pickle.loads(composed[key])
+
+    compose = Composer.compose
+    patch.setattr(Composer, "compose", compose_once)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def _statements_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
     """Let all SQLite files share compiled statements: a command has one file, and the tests have thousands."""
     compiled: Any = sa.util.LRUCache(2000)
@@ -170,6 +201,26 @@ def _statements_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sa, "create_engine", make_engine)
     patch.setattr(SQLiteDialect, "__eq__", lambda one, other: type(one) is type(other))
     patch.setattr(SQLiteDialect, "__hash__", lambda one: hash(type(one)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tables_are_compiled_once(patch: pytest.MonkeyPatch) -> None:
+    """Compile the statements that make the tables once, which SQLAlchemy never keeps: thousands of files are made."""
+    compiled: dict[str, list[str]] = {}
+
+    def make_tables(connection: sa.Connection, *, checkfirst: bool) -> None:
+        kind = connection.dialect.name
+        if kind not in compiled:
+            told = compiled[kind] = []
+            note = sa.create_mock_engine(
+                connection.engine.url, lambda each, *_: told.append(str(each.compile(dialect=connection.dialect)))
+            )
+            make(note, checkfirst=checkfirst)
+        for statement in compiled[kind]:
+            connection.exec_driver_sql(statement)
+
+    make = METADATA.create_all
+    patch.setattr(METADATA, "create_all", make_tables)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -235,6 +286,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     (root / "cuprof.toml").touch()
     monkeypatch.chdir(root)
     return Project(root)
+
+
+def give_database(project: Project, file: Path) -> str:
+    """Let a copy of an SQLite file be a project's database; return its URL."""
+    place = project.root / "db" / "cuprof.sqlite"
+    place.parent.mkdir(exist_ok=True)
+    shutil.copy(file, place)
+    return project.database_url
 
 
 @pytest.fixture
