@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from opened_together import open_together
 from pandas.testing import assert_frame_equal
 from store_samples import FACTS
 from stored_records import get_outcome
@@ -297,11 +297,6 @@ def test_a_database_whose_revision_was_never_there_is_refused(url: str) -> None:
         connection.execute(sa.text(f"UPDATE {migrate.VERSION_TABLE} SET version_num = '0000'"))
     with pytest.raises(StoreError, match="cannot be upgraded"):
         Store.open(url)
-
-
-def open_together(url: str, gate: Barrier) -> None:
-    gate.wait()
-    Store.open(url).close()
 
 
 def test_processes_that_make_one_database_together_all_succeed(url: str) -> None:
