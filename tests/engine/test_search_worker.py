@@ -107,12 +107,12 @@ def test_what_a_compiler_works_on_for_long_is_rated_later_and_nothing_of_it_is_l
         experiment="",
         family="slow_builds",
         measure=MeasureConfig(modes=("cold",), max_seconds=0.01, max_samples=20, settle_seconds=0.0, flush="none"),
-        search=SearchConfig(name="surrogate", seed=1, trials=14),
+        search=SearchConfig(name="surrogate", seed=1, trials=10),
     )
     config = replace(config, store=replace(config.store, url=url), composed={"search": {"name": "surrogate"}})
     assert run_sweep(config, find_project(tmp_path), _Repeats()).exit_code == 0
     frame = query(url, "SELECT m.run_id, r.state FROM sweep_trial AS m LEFT JOIN run AS r ON r.id = m.run_id")
-    assert ({*frame["state"]}, len(frame)) == ({"ok"}, 14)
+    assert ({*frame["state"]}, len(frame)) == ({"ok"}, 10)
     assert len(query(url, "trials")) == len(frame)
     assert any(building), "some were compiled while others were timed"
     assert query(url, "SELECT job, trial_id FROM run GROUP BY job, trial_id HAVING COUNT(*) > 1").empty

@@ -44,6 +44,8 @@ import json, os, signal, sys
 from cuprof.cli.main import main
 import cuprof.cli.sweep, cuprof.cli.hydra_app, cuprof.engine.running, cuprof.cli.progress
 import cuprof.report.load, cuprof.cli.results, hydra
+from cuprof.engine.calibration import Calibrator
+Calibrator.calibrate = lambda *_: None  # it takes half a second and decides nothing here
 for line in sys.stdin:
     pid = os.fork()
     if pid == 0:

@@ -248,7 +248,7 @@ def complains_at_length(problem, tune, inputs, outputs):
     """Raises with a message that nobody wants to read."""
 
     def run():
-        raise ValueError("begin " + 50_000_000 * "x" + " end")
+        raise ValueError("begin " + 12_000_000 * "x" + " end")
 
     return run
 

@@ -26,5 +26,5 @@ family = Family(
 )
 def doubles(problem, tune):
     """Every second one is compiled for long."""
-    spin = (500 if tune.slow else 1) + tune.part  # each source is another one
+    spin = (200 if tune.slow else 1) + tune.part  # each source is another one
     return Program((Execute((File("x"), File("y"))),), {"N": problem.n, "SPIN": spin})
