@@ -19,7 +19,7 @@ from cuprof.engine.observer import Observer
 from cuprof.results.queries import query
 from cuprof.statistics.verdict import Rule, Verdict
 from cuprof.store import Store
-from tests.conftest import Result
+from tests.conftest import Result, give_database
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 
@@ -28,12 +28,20 @@ from made import Made, fill
 Cli = Callable[..., Result]
 
 
-@pytest.fixture
-def url(project: Project) -> str:
-    with Store.open(project.database_url) as store:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with two sweeps."""
+    file = tmp_path_factory.mktemp("filled") / "cuprof.sqlite"
+    with Store.open(f"sqlite:///{file}") as store:
         fill(store, [Made("first"), Made("second", 53.0), Made("third", 50.01)])
         fill(store, [Made("first", source="new"), Made("second", 50.0, source="new")], seed=2)
-    return project.database_url
+    return file
+
+
+@pytest.fixture
+def url(project: Project, filled: Path) -> str:
+    """Return the project's database, with two sweeps."""
+    return give_database(project, filled)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_a_broken_file_of_configuration_is_named(project: Project) -> None:
     [
         (b"\xff\xfe", "'utf-8' codec can't decode .* invalid start byte"),
         (b"day: !!int Monday", "invalid literal for int"),
-        (b"[" * 3000, "maximum recursion depth exceeded"),
+        (b"[" * 600, "maximum recursion depth exceeded"),
         (b"day: !!bool maybe", "a value does not fit the type that !! names before it"),
         (b"day: !!timestamp x", "a value does not fit the type that !! names before it"),
         (b"day: !!set [a]", "a value does not fit the type that !! names before it"),

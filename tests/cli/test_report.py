@@ -18,23 +18,29 @@ from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.report.load import load_study
 from cuprof.store import Store
-from tests.conftest import Result
+from tests.conftest import Result, give_database
 
 Cli = Callable[..., Result]
 
 
-@pytest.fixture
-def sweeps(project: Project) -> list[int]:
-    """Write a finished sweep of the reduction study, an interrupted one, and one of another experiment."""
-    url = f"sqlite:///{project.root / 'db' / 'cuprof.sqlite'}"
-    (project.root / "db").mkdir(exist_ok=True)
-    with Store.open(url) as store:
-        return [
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[int]]:
+    """Return a database and the sweeps in it."""
+    file = tmp_path_factory.mktemp("filled") / "cuprof.sqlite"
+    with Store.open(f"sqlite:///{file}") as store:
+        return file, [
             fill(store, [Made("a")], name=str(place), experiment=name, family=name, finish=state)
             for place, (name, state) in enumerate(
                 (("reduction", "finished"), ("reduction", "interrupted"), ("cuconv", "finished"))
             )
         ]
+
+
+@pytest.fixture
+def sweeps(project: Project, filled: tuple[Path, list[int]]) -> list[int]:
+    """Store a finished sweep of the reduction study, an interrupted one, and one of another experiment."""
+    give_database(project, filled[0])
+    return filled[1]
 
 
 def test_an_earlier_sweep_has_a_page_of_its_own(cli: Cli, sweeps: list[int]) -> None:

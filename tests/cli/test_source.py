@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cuprof.cli.main import main
 from cuprof.cli.source import draw_bar
 from cuprof.core.project import Project
 from cuprof.core.records import LaunchRecord, Profile, SourceCounters, State
@@ -16,7 +17,7 @@ from cuprof.ncu.files import NEWEST_VERSION, find_conditions
 from cuprof.ncu.report_file import read_report
 from cuprof.store import Store
 from tests.comparison.made import Made, fill
-from tests.conftest import Result
+from tests.conftest import Result, give_database
 
 Cli = Callable[..., Result]
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
@@ -29,11 +30,27 @@ def launch() -> LaunchRecord:
     return next(iter(read_report(REPORT).values()))[0]
 
 
-@pytest.fixture
-def record(project: Project) -> Callable[..., None]:
-    """Return a function that stores launches as the newest profile of the first trial, which has a block of 64."""
-    with Store.open(project.database_url) as store:
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with three trials."""
+    file = tmp_path_factory.mktemp("filled") / "cuprof.sqlite"
+    with Store.open(f"sqlite:///{file}") as store:
         fill(store, [Made("first", source=TEXT), Made("first", tune={"block": 128}, source=TEXT), Made("second")])
+    return file
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a database with the launches of the report."""
+    file = tmp_path_factory.mktemp("imported") / "cuprof.sqlite"
+    assert main(["ncu-import", str(REPORT), "--store", f"sqlite:///{file}"]) == 0
+    return file
+
+
+@pytest.fixture
+def record(project: Project, filled: Path) -> Callable[..., None]:
+    """Return a function that stores launches as the newest profile of the first trial, which has a block of 64."""
+    give_database(project, filled)
 
     def add(*launches: LaunchRecord) -> None:
         with Store.open(project.database_url) as store, store.snapshot() as connection:
@@ -125,8 +142,8 @@ def test_bad_input_is_one_line(
     assert shown.err.count("\n") == 1
 
 
-def test_an_imported_report_names_its_kernels(cli: Cli, project: Project, tmp_path: Path) -> None:
-    assert cli("ncu-import", str(REPORT)).exit_code == 0
+def test_an_imported_report_names_its_kernels(cli: Cli, project: Project, tmp_path: Path, imported: Path) -> None:
+    give_database(project, imported)
     listed = cli("source", "source_counters")
     assert listed.exit_code == 2
     names = dict(
@@ -193,17 +210,19 @@ def test_the_counters_by_instruction_are_exported(
     assert {row["launch_id"] for row in rows} == {1}
 
 
-def test_an_imported_report_has_a_page_of_all_its_kernels(cli: Cli, project: Project, tmp_path: Path) -> None:
-    cli("ncu-import", str(REPORT), "--name", "theirs")
+def test_an_imported_report_has_a_page_of_all_its_kernels(
+    cli: Cli, project: Project, tmp_path: Path, imported: Path
+) -> None:
+    give_database(project, imported)
     sources = Path(__file__).parents[2] / "kernels" / "reduction"
-    shown = cli("source", "theirs", "--folder", str(sources), "--html", str(tmp_path / "heat.html"))
+    shown = cli("source", "source_counters", "--folder", str(sources), "--html", str(tmp_path / "heat.html"))
     assert (shown.exit_code, shown.err) == (0, "")
     page = (tmp_path / "heat.html").read_text()
     for kernel in ("interleaved_divergent", "sequential", "last_warp", "last_warp_later", "vector4"):
         assert f"{kernel}</h4>" in page.replace("<wbr>", "")
     assert 'style="--heat:56%"' in page
     assert "out[blockIdx.x] = shared[0]" in page
-    nowhere = cli("source", "theirs", "--html", str(tmp_path / "no" / "heat.html"))
+    nowhere = cli("source", "source_counters", "--html", str(tmp_path / "no" / "heat.html"))
     assert nowhere.exit_code != 0
     assert "cannot be written" in nowhere.err
 
