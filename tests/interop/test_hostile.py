@@ -21,7 +21,7 @@ import pytest
 from cuprof.core.errors import BuildError, CuprofError, UsageError
 from cuprof.core.project import Project
 from cuprof.families import Point
-from cuprof.interop import definition
+from cuprof.interop import definition, schema
 from cuprof.interop.definition import find_files
 from cuprof.interop.origins import Definition, copy_alone
 from cuprof.interop.results import read_results
@@ -151,12 +151,14 @@ def test_an_error_quotes_a_part_of_what_is_endless(project: Project, cli: Callab
     assert 1000 < len(cli("sweep", "task", "dry_run=true").err) < 5000
 
 
-def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path) -> None:
-    many = [{**WORKLOADS[0], "uuid": str(number)} for number in range(12_000)]
-    folder = write_beside(tmp_path, workloads=many[:6000])
+def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert schema.MOST_WORKLOADS == 10_000
+    monkeypatch.setattr(schema, "MOST_WORKLOADS", 100)
+    many = [{**WORKLOADS[0], "uuid": str(number)} for number in range(120)]
+    folder = write_beside(tmp_path, workloads=many[:60])
     Definition(folder).read()
-    (folder / "workload_2.jsonl").write_text("\n".join(map(json.dumps, many[6000:])))
-    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition with 3 .* has 10000 workloads at most"):
+    (folder / "workload_2.jsonl").write_text("\n".join(map(json.dumps, many[60:])))
+    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition with 3 .* has 100 workloads at most"):
         Definition(folder).read()
 
 

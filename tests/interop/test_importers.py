@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cuprof.core import plugins
 from cuprof.core.errors import UsageError
 from cuprof.interop.results import read_results
+from tests.conftest import Result
 
 READER = """
 import json
@@ -45,21 +47,27 @@ def install(folder: Path) -> Path:
     return folder
 
 
-def test_an_installed_reader_is_found_and_its_files_are_compared(tmp_path: Path) -> None:
-    site = install(tmp_path / "site")
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the package be an installed one, which nothing knows before or after."""
+    monkeypatch.syspath_prepend(install(tmp_path / "site"))
+    plugins._installed.cache_clear()
+    yield
+    plugins._installed.cache_clear()
+    sys.modules.pop("stopwatch", None)
+
+
+@pytest.mark.usefixtures("site")
+def test_an_installed_reader_is_found_and_its_files_are_compared(
+    tmp_path: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, factor in (("base", 1.0), ("new", 2.0)):
         times = [factor * (10 + 0.01 * number) for number in range(50)]
         (tmp_path / f"{name}.json").write_text(json.dumps({"stopwatch": {"copy": times}}))
-    done = subprocess.run(
-        [sys.executable, "-m", "cuprof", "compare", "base.json", "new.json", "--json"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": f"{Path(__file__).parents[2]}:{site}", "HOME": str(tmp_path), "PATH": "/usr/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    found = json.loads(done.stdout)
-    assert [(row["verdict"], row["base"]["family"]) for row in found["rows"]] == [("slower", "copy")], done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = cli("compare", "base.json", "new.json", "--json")
+    found = json.loads(done.out)
+    assert [(row["verdict"], row["base"]["family"]) for row in found["rows"]] == [("slower", "copy")], done.err
     assert "a hand stops it" in found["warnings"]
 
 

@@ -194,11 +194,11 @@ def test_a_solutions_source_may_have_any_ending() -> None:
 def test_a_solution_is_judged_against_the_definitions_own_reference(
     project: Project, cli: Callable[..., Result]
 ) -> None:
-    folder = write_beside(project.root / "task", solutions=[])
+    folder = write_beside(project.root / "task", solutions=[], workloads=WORKLOADS[:1])
     for each in samples.SOLUTIONS[1:]:
         (project.root / f"{each['name'].replace(' ', '_')}.json").write_text(json.dumps(each))
     words = ("writing.json", "no_weight.json", "--rounds", "1", "--sandbox", "off", "--json")
-    done = cli("judge", str(folder), *words, "measure=quick", "measure.max_seconds=0.01")
+    done = cli("judge", str(folder), *words, *QUICK[:-1])
     found = {each["variant"]: each for each in json.loads(done.out)["candidates"]}
     assert found["no_weight"]["ruling"] == "wrong"
     assert found["writing"]["ruling"] != "wrong"

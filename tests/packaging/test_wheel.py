@@ -134,7 +134,6 @@ def test_it_composes_the_projects_configuration_in_front(installed: Path, tmp_pa
     run(installed, tmp_path, "init", "mine")
     shown = run(installed, tmp_path / "mine", "sweep", "experiment=scale", "--cfg", "job")
     assert "family: scale" in shown
-    assert "project" in run(installed, tmp_path / "mine", "sweep", "--info", "searchpath")
 
 
 def test_it_sweeps_and_reports(installed: Path, tmp_path: Path) -> None:
