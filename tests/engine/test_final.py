@@ -133,7 +133,7 @@ def test_a_duel_without_time_for_another_look_says_so_and_names_none_it_has_not_
 def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cuprof.engine.final.is_host", lambda device: False)  # there a place in memory counts as well
     bench, right, names = SearchBench(), 0, []
-    for seed in range(20):
+    for seed in range(30):
         random = np.random.default_rng(seed)
         medians = dict(
             zip(
@@ -155,5 +155,5 @@ def test_of_four_within_three_thousandths_the_best_wins_or_is_called_level(monke
         best = min(medians, key=medians.__getitem__)
         right += best in {duel.best.identity, *duel.standing.list_judged(Verdict.SAME)}
         names.append(duel.describe())
-    assert right >= 19, (right, names)
+    assert right >= 29, (right, names)
     assert "level with unroll=1; unroll=4; height=2, unroll=1 (within 1 %), faster than 1; error rate 5 %" in names[0]
