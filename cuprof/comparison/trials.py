@@ -194,7 +194,7 @@ def each(rows: pd.DataFrame) -> Iterator[Any]:
 @lru_cache(maxsize=32)
 def _row_class(names: tuple[str, ...]) -> Callable[..., Any]:
     """Return the class of the rows of a frame with these columns."""
-    return namedtuple("Row", ["Index", *names])
+    return namedtuple("Row", ["Index", *names], rename=True)
 
 
 def label_of(trial: Any) -> str:
