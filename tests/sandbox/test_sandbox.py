@@ -217,7 +217,7 @@ for _ in range(13):
 time.sleep(10)
 """
     done = run(code, sandbox)
-    assert "over the limit of 0.54 GB" in done.stderr, done
+    assert "over the limit of 0.27 GB" in done.stderr, done
 
 
 def test_it_makes_few_timers(sandbox: Sandbox) -> None:
