@@ -48,7 +48,7 @@ SAFETENSORS = {
     "BOOL": "bool",
 }  # fmt: skip
 MOST_HEADER_BYTES = 16 << 20
-"""A hundred thousand tensors; the library safetensors takes 100 MB, of which Python's parser may make gigabytes."""
+"""A hundred thousand tensors; the library safetensors takes headers of 100 MB."""
 
 
 class StoredTensor(msgspec.Struct):

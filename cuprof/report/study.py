@@ -295,8 +295,7 @@ class Study:
     def foresee_speedups(self, trials: Iterable[StudyTrial], against: str = "") -> None:
         """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
         bases = ((self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right)
-        keys = (Pair(self, base, trial).key for base, trial in bases if base)
-        self.comparisons.foresee(filter(None, keys))
+        self.foresee(Pair(self, base, trial) for base, trial in bases if base)
 
     def foresee(self, pairs: Iterable[Pair]) -> None:
         """Compare many pairs at once, for their verdicts and ratios to find; that is faster than one by one."""

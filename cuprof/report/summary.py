@@ -82,7 +82,7 @@ def _pairs(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, list[Pair]]:
         "steps": [
             Pair(study, *each) for each in pairwise(here[step] for step in study.experiment.steps if step in here)
         ],
-        "winners": [Pair(study, first, each) for first, trials in _by_problem(study) for each in trials],
+        "winners": _against_fastest(study),
         "duel": _duellists(study),
     }
 
@@ -105,7 +105,7 @@ def _facts(study: Study, ranked: Sequence[StudyTrial], pairs: Mapping[str, Seque
         "cpu": next(iter(pairs["cpu"]), None),
         "elsewhere": pairs["elsewhere"],
         "steps": _steps(study, pairs["steps"]),
-        "winners": _winners(study),
+        "winners": _winners(pairs["winners"]),
         "duel": _duel(study, pairs["duel"]),
     }
 
@@ -124,28 +124,27 @@ def _steps(study: Study, pairs: Sequence[Pair]) -> dict[str, Any] | None:
     return {**found, "count": len(pairs) + 1, "missing": missing, "where": where}
 
 
-def _by_problem(study: Study) -> list[tuple[StudyTrial, list[StudyTrial]]]:
-    """Return the fastest trial and all trials of each problem, in the problems' order; nothing of a single problem."""
+def _against_fastest(study: Study) -> list[Pair]:
+    """Return the fastest trial of each problem with all of its trials, in the problems' order; nothing of one alone."""
     problems = grouped(study.fastest, lambda trial: trial.problem)
     in_order = [problems[problem] for problem in dict.fromkeys(study.standings["problem"]) if problem in problems]
     several = in_order if len(in_order) > 1 else []
-    return [(min(trials, key=lambda trial: trial.sure_ns), trials) for trials in several]
+    firsts = [min(trials, key=lambda trial: trial.sure_ns) for trials in several]
+    return [Pair(study, first, each) for first, trials in zip(firsts, several, strict=True) for each in trials]
 
 
-def _winners(study: Study) -> tuple[int, list[tuple[tuple[list[str], ...], list[str]]]] | None:
+def _winners(pairs: Sequence[Pair]) -> tuple[int, list[tuple[tuple[list[str], ...], list[str]]]] | None:
     """Return at how many problems there are times, and the fastest there: level and not told apart → the problems."""
-    problems = _by_problem(study)
-    if not problems:
-        return None
+    problems = grouped(pairs, lambda each: each.new.problem)
     groups: dict[str, tuple[tuple[list[str], ...], list[str]]] = {}
-    for first, trials in problems:
-        verdicts = {trial: Verdict.SAME if trial is first else Pair(study, first, trial).verdict for trial in trials}
+    for found in problems.values():
+        verdicts = {each.new: Verdict.SAME if each.new is each.base else each.verdict for each in found}
         names = tuple(
             [shorten(trial.contender) for trial, verdict in verdicts.items() if verdict in wanted]
             for wanted in ((Verdict.SAME, Verdict.SAME_CODE), (Verdict.UNDECIDED,))
         )
-        groups.setdefault(repr(names), (names, []))[1].append(trials[0].problem_name)
-    return len(problems), sorted(groups.values(), key=lambda each: -len(each[1]))
+        groups.setdefault(repr(names), (names, []))[1].append(found[0].new.problem_name)
+    return (len(problems), sorted(groups.values(), key=lambda each: -len(each[1]))) if problems else None
 
 
 def _duellists(study: Study) -> list[Pair]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import cycle
+from typing import Any
 
 import numpy as np
 
@@ -102,8 +103,7 @@ class OptunaSampler(Strategy):
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._optuna = optuna
         self._sampler = optuna.samplers.TPESampler(seed=seed % 2**32)
-        self._studies = [optuna.create_study(sampler=self._sampler) for _ in range(space.group_count)]
-        self._outdated: set[int] = set()
+        self._studies: dict[int, Any] = {}
         self._distributions = {
             name: optuna.distributions.CategoricalDistribution(list(range(int(codes.max()) + 1)))
             for name, codes in zip(space.names, space.codes.T, strict=True)
@@ -111,8 +111,8 @@ class OptunaSampler(Strategy):
 
     def _choose(self) -> int:
         group = self._draw_group()
-        if group in self._outdated:
-            self._begin_again(group)
+        if group not in self._studies:
+            self._begin(group)
         trial = self._studies[group].ask(self._distributions)
         self._studies[group].tell(trial, state=self._optuna.trial.TrialState.FAIL)  # `_learn` tells what was tried
         wanted = np.array([trial.params[name] for name in self.space.names])
@@ -120,18 +120,18 @@ class OptunaSampler(Strategy):
 
     def _learn(self, index: int) -> None:
         """Tell the study, under the configuration that was tried and not the one that it asked for."""
-        if math.isnan(value := self.values[index]):
+        group = int(self.space.groups[index])
+        if math.isnan(value := self.values[index]) or group not in self._studies:
             return
         params = dict(zip(self.space.names, map(int, self.space.codes[index]), strict=True))
         tried = self._optuna.create_trial(params=params, distributions=self._distributions, value=math.log(value))
-        self._studies[int(self.space.groups[index])].add_trial(tried)
+        self._studies[group].add_trial(tried)
 
     def _forget(self, index: int) -> None:
-        self._outdated.add(int(self.space.groups[index]))
+        self._studies.pop(int(self.space.groups[index]), None)  # a study does not give a trial back
 
-    def _begin_again(self, group: int) -> None:
-        """Tell a new study what is known of a group: a study does not give a trial back."""
-        self._outdated.discard(group)
+    def _begin(self, group: int) -> None:
+        """Tell a new study what is known of a group."""
         self._studies[group] = self._optuna.create_study(sampler=self._sampler)
         for index in self.values:
             if self.space.groups[index] == group:

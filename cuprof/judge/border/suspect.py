@@ -41,8 +41,9 @@ QUIET_SHARE = 0.2
 STIRRING_NS = 50_000
 """Stopped processes may use the processor no longer than this: each of their threads has still to leave it."""
 MOST_STIRS, STIR_WEIGHT, LONGEST_STIR_NS = 9, 5, 20_000_000
-"""Excuse so many that took less, of which one that took more weighs as much as the second number, and none that took as
-long as the third: a hypervisor may take the processor away while a thread leaves it. Their laps count in no case."""
+"""A hypervisor may take the processor away while a thread leaves it, so a few stirs are excused: `MOST_STIRS` of up to
+`STIRRING_NS`, a longer one weighs as much as `STIR_WEIGHT` of them, and one of `LONGEST_STIR_NS` ends the trial. Laps
+with a stir never count."""
 RESTING_NS = 5_000
 """Stopped processes use none once they have left it. To be woken, and to start a process that may compute and end
 unseen, takes more than this."""
@@ -405,7 +406,7 @@ def _are_stopped(pids: Sequence[int]) -> bool:
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a process is over, with all of its threads, though nobody may have awaited it yet."""
+    """Return whether all threads of a process have ended; its parent may not have waited for it yet."""
     return all(state in b"ZX" for state in _read_states(pid))
 
 
