@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection, Engine
 
-from cuprof.backends.registry import find_spec, is_host
+from cuprof.backends.registry import is_host
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
 from cuprof.results.read import read_results
@@ -106,10 +106,7 @@ class Stored(Source):
             with reading(self._engine) as connection:
                 configuration = read_configurations(connection, [sweep_id]).get(sweep_id, {})
             self._settings[sweep_id] = configuration.get("measure") or {}
-        spec = find_spec(backend)
-        ignored = spec.unheeded if spec else frozenset()
-        heeded = {name: value for name, value in self._settings[sweep_id].items() if name not in ignored}
-        return relevant_settings(measure, heeded)
+        return relevant_settings(measure, self._settings[sweep_id], backend)
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
         """Return the references of some sweeps."""

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from cuprof.backends.contract import ReadingOptions
-from cuprof.backends.registry import get_spec
+from cuprof.backends.registry import find_spec, get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
 from cuprof.plan.identity import method_hash
@@ -60,9 +60,11 @@ def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[st
     )
 
 
-def relevant_settings(measure: Measure, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sweep's settings that decide the meaning of this measure's numbers."""
-    return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings})
+def relevant_settings(measure: Measure, settings: Mapping[str, Any], backend: str) -> dict[str, Any]:
+    """Return the sweep's settings that decide the meaning of this measure's numbers on a back end."""
+    spec = find_spec(backend)  # none of a package that is not installed any more
+    unheeded = spec.unheeded if spec else frozenset()
+    return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings.keys() - unheeded})
 
 
 def _hash(measure: Measure, config: MeasureConfig, backend: str, border: Mapping[str, int]) -> str:

@@ -83,8 +83,9 @@ def test_what_is_ignored_changes_no_hash(setting: str, backend: str) -> None:
 
 def test_relevant_settings_are_those_in_effect() -> None:
     composed = {"flush": "clean", "graph": False, "energy": False, "energy_seconds": 1.0, "target": 0.005}
-    assert relevant_settings(Measure.COLD, composed) == {"flush": "clean", "graph": False, "energy": False}
-    assert relevant_settings(Measure.TOTAL, {**composed, "energy": True}) == {"energy": True, "energy_seconds": 1.0}
+    assert relevant_settings(Measure.COLD, composed, "cuda") == {"flush": "clean", "graph": False, "energy": False}
+    with_energy = {**composed, "energy": True}
+    assert relevant_settings(Measure.TOTAL, with_energy, "cuda") == {"energy": True, "energy_seconds": 1.0}
 
 
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:
