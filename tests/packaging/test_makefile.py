@@ -128,5 +128,5 @@ def test_the_continuous_integration_runs_both() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
-    assert text.index("\nmake test\n") < text.index("\nmake check TESTED=1\n")
+    assert text.index("\nmake check TESTED=1 >") < text.index("\nmake test || ") < text.index('\nwait "$checked" || ')
     subprocess.run(["bash", "-n", str(script)], check=True)
