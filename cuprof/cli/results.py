@@ -130,7 +130,7 @@ def result_parts(study: Study) -> Iterator[Part]:
     problems = [rows for _, rows in placed.groupby("at", sort=False)]
     chosen = [_choose_shown(rows) for rows in problems]
     every = study.frame.loc[[place for rows in chosen for place in rows.index]]
-    study.foresee_speedups(study.rows(every))  # of all tables in one go
+    study.foresee(filter(None, (_against_base(study, trial) for trial in study.rows(every))))  # all tables in one go
     best, marks = "", set[str]()
     for rows, fastest in zip(problems, chosen, strict=True):
         best, shown = best_line(study, rows), study.rows(fastest)
