@@ -191,6 +191,8 @@ def _values(axis: str, given: Any) -> tuple[Coordinate, ...]:
     if not values or not all(isinstance(value, int | str) for value in values):
         near = difflib.get_close_matches(axis, _WORDS, n=1)
         hint = f"; did you mean {near[0]}=?" if near else ""
+        if values and isinstance(values[0], Mapping):
+            hint = "; give each axis by its name: rows=[64, 128], columns=1000"
         raise UsageError(
             f"{axis} is {given!r}; a problem axis takes whole numbers and names, one or a list of them{hint}"
         )

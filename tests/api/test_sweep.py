@@ -90,6 +90,7 @@ def test_settings_choose_of_it(file: Path, cli: Callable[..., Result]) -> None:
     [
         ("rng.random(n, np.float32)", "1 / 0", "inputs() at n=64 raised ZeroDivisionError: division by zero (mine.py,"),
         ("reference=lambda x: 2 * x", "axes=3", "unknown argument or problem axis 'axes' of family mine"),
+        ("reference=lambda x: 2 * x", "problems=[{'n': 64}]", "; give each axis by its name: rows=[64, 128], columns"),
         ("reference=lambda x: 2 * x", "tolerence=1e-3", "one or a list of them; did you mean tolerance=?"),
         ("inputs=inputs,", "inptus=inputs,", "give inputs=, a function that returns them; it is written inptus= here"),
         ("reference=lambda x: 2 * x", "tolerance='1e-3'", "tolerance is '1e-3'; give a relative bound"),

@@ -454,9 +454,18 @@ def test_a_text_of_one_line_is_no_files_name() -> None:
     assert variant.make(N, Point()).steps == (Invoke("f", ("x", "y")),)
 
 
-@pytest.mark.parametrize("given", [3, [np.sort], np.ones(2)], ids=["number", "list", "result"])
-def test_what_is_no_function_is_told(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"is of type \w+; give the function itself: f, not f\(x\)"):
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        (3, r"is of type int; give the function itself: f, not f\(x\)"),
+        (np.ones(2), r"is of type ndarray; give the function itself: f, not f\(x\)"),
+        ([np.sort], r"is of type list; give several one by one: \*functions$"),
+        ({"sort": np.sort}, r"is of type dict; give several one by one: \*functions\.values\(\)"),
+    ],
+    ids=["number", "result", "list", "dict"],
+)
+def test_what_is_no_function_is_told(given: Any, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint):
         kernel(given)
 
 
