@@ -265,8 +265,9 @@ def _of_function(described: Kernel, function: Any) -> Kernel:
                 raise UsageError(f"{symbol} is a Triton function, which takes no {key}=; give grid=, and num_warps=")
         return replace(described, symbol=symbol, jit=function)
     if not callable(function):
-        several = {dict: "*functions.values()", list: "*functions", tuple: "*functions"}.get(type(function))
-        hint = f"give several one by one: {several}" if several else "give the function itself: f, not f(x)"
+        hint = "give the function itself: f, not f(x)"
+        if isinstance(function, list | tuple | dict):
+            hint = f"give several one by one: *functions{'.values()' if isinstance(function, dict) else ''}"
         raise UsageError(f"an implementation is of type {type(function).__name__}; {hint}")
     tunables = {key: read_values(key, one) for key, one in {**described.derived, **given}.items()}
     plain = {key: getattr(_NOTHING, key) for key in given}

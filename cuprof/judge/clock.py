@@ -129,7 +129,8 @@ class Clock:
         for _ in range(FRESH_TRIES):
             new, rounds, reason = self._sample(count, flush)
             quiet += new.is_quiet
-            known = [statistics.median(each) for each in zip(*(each.whole.costs_ns for each in rounds), strict=True)]
+            counted = _keep_sound(rounds)  # those that the time comes from: it may make others slow and unsound
+            known = [statistics.median(each) for each in zip(*(each.whole.costs_ns for each in counted), strict=True)]
             compared = [*zip(new.costs_ns, known, REMEMBERS[self.sets.kind], strict=True)]
             if all(new_ns <= factor * met_ns + REMEMBERS_NS for new_ns, met_ns, factor in compared):
                 break
@@ -238,7 +239,7 @@ class Clock:
             ROUND_TRIP_SLACK * max(own, baselines) + slack_ns
             for own, baselines in zip(self.trips_ns, self.sets.pool.trips_ns, strict=True)
         )
-        sound = [each for each in rounds if each.is_sound] or rounds
+        sound = _keep_sound(rounds)
         middle_ns = statistics.median(each.slope_ns for each in sound)
         whole_ns = statistics.median(self._count_ns(each.whole) for each in sound)
         executions, shift_ns = sum(self._counts(count)), 0.0
@@ -268,6 +269,11 @@ class Clock:
         }
         summary = summarise(samples, self.job.measure.confidence)
         return Timing(measure, self.job.methods[measure], samples, summary, reason, details)
+
+
+def _keep_sound(rounds: list[Round]) -> list[Round]:
+    """Return the rounds that count: the sound ones, all where none is."""
+    return [each for each in rounds if each.is_sound] or rounds
 
 
 def _add(laps: Sequence[Lap]) -> Lap:

@@ -30,10 +30,16 @@ from cuprof.worker.wire import NonsenseError, decode
 
 MOST_BYTES = 1 << 19
 """Of a candidate's file: its text is part of a message of a megabyte. Usual sources have a hundredth of it."""
+MOST_VARIANTS = 64
+"""Of a candidate's file: each may take all of its limits, and others wait."""
 MOST_LABEL, MOST_REASON, MOST_NUMBER = 2000, 200, 1 << 31
 """Characters of a trial's label, of why there is none, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
+
+
+class _CrowdError(Exception):
+    """Report that a file has too many variants."""
 
 
 class _LieError(Exception):
@@ -127,7 +133,7 @@ class Entrance:
             contenders = list(self._contenders(file, text, origin, extension, outlined))
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
-        except LaunchError as error:
+        except (LaunchError, _CrowdError) as error:
             return _refused(file, Ruling.UNUSABLE, str(error))
         except LateError as error:
             return _refused(file, Ruling.WRONG, f"reading it: {error}")
@@ -143,7 +149,10 @@ class Entrance:
     ) -> Iterator[Contender]:
         text_hash = hashlib.sha256(text).hexdigest()
         comparable = [each for each in outlined.trials if (each.backend, each.problem) not in self.incomparable]
-        for name in dict.fromkeys(trial.variant for trial in comparable):
+        names = dict.fromkeys(trial.variant for trial in comparable)
+        if len(names) > MOST_VARIANTS:
+            raise _CrowdError(f"it has {len(names)} variants; at most {MOST_VARIANTS} of a file are judged")
+        for name in names:
             trials = tuple(self._confirm(trial, text_hash) for trial in comparable if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:

@@ -168,8 +168,8 @@ class Referee:
             self._enter(Phase.TIME)
             for measure in self.job.methods:
                 timing = self.clock.time(measure)
-                count = self.sets.choose_count(timing.summary.median_ns, self.prepare_s)
-                if count >= MORE * self.sets.count:  # what a request may cost by itself is shared by too few
+                # What a request may cost by itself is shared by too few while more would be chosen.
+                while (count := self._choose_count(timing)) >= MORE * self.sets.count:
                     self._prepare_sets(count)
                     timing = self.clock.time(measure)
                 self.timings[measure] = timing
@@ -246,6 +246,9 @@ class Referee:
         self.prepare_s = self._prepare_second()
         self._prepare_sets(self.sets.choose_count(max(took_ns, 100.0), self.prepare_s))
         self.is_ready = True
+
+    def _choose_count(self, timing: Timing) -> int:
+        return self.sets.choose_count(timing.summary.median_ns, self.prepare_s)
 
     def _prepare_sets(self, count: int) -> None:
         """Let the process prepare this many sets, and capture executions on them as a graph."""

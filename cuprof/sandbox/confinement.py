@@ -32,11 +32,14 @@ GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
 MOST_LOG_BYTES = 1 << 30
 """Of what the processes print: it lies on a disk that others need."""
-MOST_FILES, SOCKET_BYTES = 1024, 1 << 18
+MOST_FILES, SOCKET_BYTES = 512, 1 << 18
 """Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. As many
-may be under way from a process to another, where nobody sees them."""
+and half as many again may be under way from a process to another, where nobody sees them; of all of a user's processes
+together, so that others, which may have 1024, can still send theirs."""
 MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
+THREAD_BYTES = 1 << 15
+"""What the kernel keeps for a thread: its stack there, and what it knows of it."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE):\s+(\d+) kB", re.MULTILINE)
@@ -175,7 +178,7 @@ def list_threads(pid: int) -> list[str]:
 
 def taken_bytes(family: Sequence[int], sandbox: Sandbox) -> int:
     """Return the memory of a process and its descendants, including the files in their private folders."""
-    processes = sum(_resident_bytes(pid) + _socket_bytes(pid) for pid in family)
+    processes = sum(_resident_bytes(pid) + _kernel_bytes(pid) for pid in family)
     return processes + (sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0)
 
 
@@ -196,13 +199,14 @@ def _file_bytes(folder: str) -> int:
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
-def _socket_bytes(pid: int) -> int:
-    """Return what the kernel may keep for a process's open files, which is no part of its own size."""
-    for thread in list_threads(pid):
+def _kernel_bytes(pid: int) -> int:
+    """Return what the kernel may keep for a process's threads and open files, which is no part of its own size."""
+    threads = list_threads(pid)
+    for thread in threads:
         with contextlib.suppress(OSError):
             if files := os.listdir(f"/proc/{pid}/task/{thread}/fd"):  # noqa: PTH208 - none of a thread that has ended
-                return SOCKET_BYTES * len(files)
-    return 0
+                return THREAD_BYTES * len(threads) + SOCKET_BYTES * len(files)
+    return THREAD_BYTES * len(threads)
 
 
 def _resident_bytes(pid: int) -> int:

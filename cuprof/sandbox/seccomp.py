@@ -15,7 +15,8 @@ REFUSED = (
     "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
     "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
     # memory that no process's size shows
-    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice",
+    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice", "inotify_init",
+    "inotify_init1", "fanotify_init", "io_setup", "landlock_create_ruleset", "seccomp",
     # the kernel itself, and ways into it that have been holes
     "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
     "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
@@ -34,6 +35,14 @@ METADATA = (
 they write a mode."""
 FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
+ALLOCATES = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839)
+"""Requests of `ioctl` that do what `fallocate` does (FS_IOC_RESVSP, UNRESVSP, both with 64, ZERO_RANGE)."""
+F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY = 37, 38, 1026
+LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
+"""Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
+SEEM_DONE = ("sync", "syncfs", "flock")
+"""System calls that others' files and locks would feel. They seem to succeed."""
+PR_SET_SECCOMP = 22
 SETS_THREADS = (
     ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
     ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
@@ -75,7 +84,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     if bindings is None:
         return
     rules = bindings.SyscallFilter(bindings.ALLOW)
-    for name, number in (*((each, errno.EPERM) for each in REFUSED), *((each, 0) for each in METADATA if alone)):
+    seeming = (*SEEM_DONE, *(METADATA if alone else ()))
+    for name, number in (*((each, errno.EPERM) for each in REFUSED), *((each, 0) for each in seeming)):
         try:
             rules.add_rule(bindings.ERRNO(number), name)
         except (OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
@@ -89,14 +99,19 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", own_files)
     # It fills a disk in less time than passes between two looks at the log. The C library writes zeros in its place.
     rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "fallocate")
+    for request in ALLOCATES:
+        rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
     if not devices:
         shared = bindings.Arg(3, bindings.MASKED_EQ, SHARED_NAMELESS, SHARED_NAMELESS)
         rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
     for request in FLAGS if alone else ():
         rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
     # Who opens a file that somebody has a lease on waits for 45 s.
-    lease = bindings.Arg(1, bindings.MASKED_EQ, WORD, fcntl.F_SETLEASE)
-    rules.add_rule(bindings.ERRNO(errno.EPERM), "fcntl", lease)
+    refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY)]
+    for request, number in (*refused, *((each, 0) for each in LOCKS)):
+        rules.add_rule(bindings.ERRNO(number), "fcntl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
+    # A filter of its own stays in the kernel's memory for each of its threads.
+    rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", bindings.Arg(0, bindings.MASKED_EQ, WORD, PR_SET_SECCOMP))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
     for name, place, own in SETS_THREADS if alone else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import Lap
-from cuprof.judge.clock import FRESH_DRAWS, Clock
+from cuprof.judge.clock import FRESH_DRAWS, Clock, Round
 from cuprof.judge.examiner import FoundError
 
 COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS = 256, 5_000.0, 30_000.0, 130_000.0
@@ -124,6 +125,18 @@ def test_results_that_are_remembered_are_found(monkeypatch: pytest.MonkeyPatch, 
     clock.time(Measure.COLD)
     monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000, 0, cpu_ns))
     with pytest.raises(FoundError, match=r"it remembers results: an execution takes 8\.20 µs on inputs that are new"):
+        clock.time(Measure.COLD)
+
+
+def test_slow_rounds_that_do_not_count_hide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = make_clock(honest)
+    clock.sets.kind, clock.suspect.spins = "host", False
+    monkeypatch.setattr(clock, "_lap", lambda counts, flush: [Lap(1_000_000)])
+    clock.time(Measure.COLD)
+    laps = cycle([*[Lap(2_100_000, is_sound=False)] * 3, *[Lap(1_000_000)] * 2])
+    monkeypatch.setattr(clock, "_read_round", lambda count, flush: Round(lap := next(laps), lap, 4000.0, lap.is_sound))
+    monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000))
+    with pytest.raises(FoundError, match=r"it remembers results: .* 8\.20 µs on inputs that are new, 3\.91 µs"):
         clock.time(Measure.COLD)
 
 

@@ -260,6 +260,10 @@ def require_whole_data(data: dict[str, Any]) -> None:
     [
         ("x = 1\n", "adds no variant"),
         ("1 / 0\n", "ZeroDivisionError"),
+        (
+            'for n in range(65): family.cpu(f"v{n}")(lambda *_: print)\n',
+            "it has 65 variants; at most 64 of a file",
+        ),
         ("import no_such_module\n", "ModuleNotFoundError"),
         ("import beside\n", "Python files beside a candidate are not read: put what it needs of beside.py into it"),
         ("from .beside import x\n", "Python files beside a candidate are not read"),

@@ -24,7 +24,7 @@ COLUMNS = ((True, True), (True, False), (False, True), (False, False))
 """Namespaces, filter: the columns of the table."""
 WORDS = {"yes": True, "no": False}
 TRIES = """
-import ctypes, fcntl, mmap, os, resource, signal, socket, stat, sys
+import ctypes, fcntl, mmap, os, resource, signal, socket, stat, struct, sys
 folder, parent, port = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 libc = ctypes.CDLL(None, use_errno=True)
 def call(number, *arguments):
@@ -66,15 +66,26 @@ def keep(path):
         open(path, "w").close()
     except OSError:
         pass
+def is_locked(file):
+    wanted = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    return struct.unpack("hhqqi", fcntl.fcntl(file, fcntl.F_GETLK, wanted))[0] != fcntl.F_UNLCK
 def lock(*paths):
     for path in paths:
         with open(path, "rb") as file:
             if file.read(6):
-                return fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                child = os.fork()
+                if child == 0:
+                    os._exit(is_locked(file))
+                if os.waitpid(child, 0)[1]:
+                    return
     raise OSError
-def lease(path):
-    with open(path, "rb") as file:
-        fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+def delay(path):
+    try:
+        lock(path)
+    except OSError:
+        with open(path, "rb") as file:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 def reach():
     try:
         connect(socket.AF_UNIX, f"{folder}/socket")
@@ -95,7 +106,7 @@ TRIES = {
     "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
     "lock databases in visible folders": lambda: lock(f"{folder}/results.db", f"{folder}/results.sqlite"),
     "limit or slow down other processes": lambda: resource.prlimit(parent, resource.RLIMIT_CORE),
-    "make others wait who open visible files (leases)": lambda: lease(f"{folder}/leased"),
+    "make others wait for visible files (locks, leases)": lambda: delay(f"{folder}/leased"),
     "make user namespaces": clone,
     "hide memory in nameless files": hide,
     "speak to the hypervisor (AF_VSOCK)": lambda: socket.socket(40, socket.SOCK_STREAM).close(),
@@ -168,7 +179,7 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
     (folder / "writable").touch()
     (folder / "writable").chmod(0o666)
     for name in ("leased", "owned"):
-        (folder / name).touch()
+        (folder / name).write_text("leased")
         if user is not None:
             os.chown(folder / name, user, user)
     (place / "secret").write_text("secret")

@@ -70,7 +70,10 @@ class ForkServer:
         Raises:
             LaunchError: the system refuses one.
         """
-        pid = self.ask({"environment": environment, "sandbox": sandbox}, handles)
+        try:
+            pid = self.ask({"environment": environment, "sandbox": sandbox}, handles)
+        except OSError as error:  # a user's processes together may have so many descriptors under way
+            raise LaunchError(f"no process can be started: {error.strerror}") from None
         if pid < 0:
             raise LaunchError(f"no process can be started: {os.strerror(-pid)}")
         return Forked(self, pid)
