@@ -98,8 +98,8 @@ class Entrance:
     limit_s: float
     server: ForkServer
 
-    def admit(self, file: Path, number: int) -> list[Contender] | Candidate:
-        """Return the variants of a file, or the candidate if it failed already.
+    def admit(self, file: Path, number: int) -> list[Contender | Candidate] | Candidate:
+        """Return the variants of a file, those with no trial as candidates; or the candidate if it failed already.
 
         The file is read by a confined process: its includes, and whatever a Python file does.
 
@@ -131,6 +131,8 @@ class Entrance:
             if not isinstance(outlined, Outlined):
                 raise NonsenseError
             contenders = list(self._contenders(file, text, origin, extension, outlined))
+            if contenders:
+                return [*contenders, *self._list_absent(file, contenders, outlined)]
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
         except (LaunchError, _CrowdError) as error:
@@ -142,7 +144,19 @@ class Entrance:
         except _LieError as lie:
             return _refused(file, Ruling.WRONG, str(lie))
         reasons = "; ".join(f"{each.label}: {each.reason}" for each in outlined.excluded[:3])
-        return contenders or _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {one_line(reasons)}")
+        return _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {one_line(reasons)}")
+
+    def _list_absent(self, file: Path, there: Sequence[Contender], outlined: Outlined) -> Iterator[Candidate]:
+        """Yield the variants that a file's process said have no trial anywhere, and the first reason of each."""
+        found, names = dict[str, str](), {one.variant for one in there}
+        for each in outlined.excluded:
+            family, _, rest = each.label.partition("/")
+            name = rest.partition(" · ")[0]
+            if family == self.family.name and name not in names and _NAME.fullmatch(name):
+                found.setdefault(name, one_line(each.reason)[:MOST_REASON])
+        for name, reason in list(found.items())[:MOST_VARIANTS]:
+            refused = _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {reason}")
+            yield replace(refused, variant=name)
 
     def _contenders(
         self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined

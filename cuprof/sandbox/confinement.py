@@ -16,6 +16,7 @@ import resource
 import select
 import signal
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
@@ -27,7 +28,8 @@ from cuprof.sandbox.settings import CACHES, HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
 
 WATCH_S = 0.25
-"""Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed."""
+"""Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed (one of 4000
+threads a hundred)."""
 GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
 MOST_LOG_BYTES = 1 << 30
@@ -38,8 +40,10 @@ and half as many again may be under way from a process to another, where nobody 
 together, so that others, which may have 1024, can still send theirs."""
 MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
-THREAD_BYTES = 1 << 15
-"""What the kernel keeps for a thread: its stack there, and what it knows of it."""
+THREAD_BYTES, NODE_BYTES = 1 << 15, 1 << 11
+"""What the kernel keeps for a thread, with its stack there, and for a file in memory, or a kilobyte of attributes."""
+WATCHES, WATCHES_SHARE = "/proc/sys/fs/epoll/max_user_watches", 4
+"""All processes of a user together may await so many events on files; those of a sandbox one in N of them."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE):\s+(\d+) kB", re.MULTILINE)
@@ -135,13 +139,15 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
-    most, why = sandbox.memory_bytes, ""
+    most, why, most_watches = sandbox.memory_bytes, "", _read_most_watches()
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
         family = [*list_family(first)]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
         elif (threads := sum(len(list_threads(pid)) for pid in family)) > MOST_THREADS:
             why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
+        elif (watches := sum((_count_files(pid) // 2) ** 2 for pid in family)) > most_watches:
+            why = f"its open files may await {watches} events on files, over the limit of {most_watches}"
         elif most and (taken := taken_bytes(family, sandbox)) > most:
             why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
@@ -196,17 +202,28 @@ def _file_bytes(folder: str) -> int:
         found = os.statvfs(folder)
     except OSError:
         return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize
+    return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * NODE_BYTES
 
 
 def _kernel_bytes(pid: int) -> int:
     """Return what the kernel may keep for a process's threads and open files, which is no part of its own size."""
-    threads = list_threads(pid)
-    for thread in threads:
+    return THREAD_BYTES * len(list_threads(pid)) + SOCKET_BYTES * _count_files(pid)
+
+
+def _count_files(pid: int) -> int:
+    """Return how many files a process has open; all of its threads have the same ones."""
+    for thread in list_threads(pid):
         with contextlib.suppress(OSError):
             if files := os.listdir(f"/proc/{pid}/task/{thread}/fd"):  # noqa: PTH208 - none of a thread that has ended
-                return THREAD_BYTES * len(threads) + SOCKET_BYTES * len(files)
-    return THREAD_BYTES * len(threads)
+                return len(files)
+    return 0
+
+
+def _read_most_watches() -> int:
+    """Return how many events on files may be awaited; half of the files may each await the other half."""
+    with contextlib.suppress(OSError, ValueError), open(WATCHES) as file:  # noqa: PTH123
+        return int(file.read()) // WATCHES_SHARE
+    return sys.maxsize
 
 
 def _resident_bytes(pid: int) -> int:

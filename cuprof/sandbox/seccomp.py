@@ -6,6 +6,7 @@ import errno
 import fcntl
 import importlib
 import socket
+from contextlib import suppress
 from types import ModuleType
 
 REFUSED = (
@@ -53,7 +54,7 @@ BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE)
 """Options that have the kernel keep more for a socket than it counts for. They seem to succeed."""
 SHARED_NAMELESS = 0x21
 """Flags of `mmap`: MAP_SHARED | MAP_ANONYMOUS, memory that stays when no process has it in its size any more."""
-CLONE_FILES, CLONE_THREAD, CLONE_NEWUSER = 0x400, 0x10000, 0x10000000
+CLONE_FILES, CLONE_THREAD, CLONE_NEWUSER, CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 0x10000000, 2
 AF_UNIX, SOCKET_TYPES, WORD = 1, 0xF, 0xFFFFFFFF
 PACKAGES = ("seccomp", "pyseccomp")
 
@@ -97,6 +98,9 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     # Open files of a thread's own would be counted nowhere.
     own_files = bindings.Arg(0, bindings.MASKED_EQ, CLONE_THREAD | CLONE_FILES, CLONE_THREAD)
     rules.add_rule(bindings.ERRNO(errno.EPERM), "clone", own_files)
+    with suppress(OSError, ValueError, RuntimeError):  # an old library does not know the call
+        unshares = bindings.Arg(2, bindings.MASKED_EQ, CLOSE_RANGE_UNSHARE, CLOSE_RANGE_UNSHARE)
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "close_range", unshares)
     # It fills a disk in less time than passes between two looks at the log. The C library writes zeros in its place.
     rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "fallocate")
     for request in ALLOCATES:

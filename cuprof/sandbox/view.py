@@ -71,7 +71,7 @@ def _hide(sandbox: Sandbox) -> None:
     limit = f"size={max(sandbox.memory_bytes, LEAST_BYTES)},nr_inodes={MOST_INODES}"
     kernel.mount("tmpfs", "/tmp", "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, f"{limit},mode=1777")
     Path(DEVICES_AT).mkdir()
-    kernel.mount("tmpfs", DEVICES_AT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NOEXEC, "size=64k,mode=755")
+    kernel.mount("tmpfs", DEVICES_AT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NOEXEC, "size=64k,nr_inodes=1k,mode=755")
     for device in list_devices(sandbox):
         place = Path(DEVICES_AT, device.relative_to("/dev"))
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -446,6 +446,17 @@ def test_a_candidate_that_leaves_out_a_problem_is_not_good(court: Court) -> None
     assert [row.problem.n for row in found.rows] == [16]
 
 
+def test_a_variant_without_a_trial_is_said_beside_the_others(court: Court) -> None:
+    absent = HONEST.replace('"honest"', '"absent", constraint=lambda problem, tune: "none fits"')
+    file = court.write("two.py", HONEST + absent)
+    found = {each.variant: each for each in court.judge(file, measure=FEW).candidates}
+    assert found.keys() == {"honest", "absent"}
+    assert found["honest"].ruling is not Ruling.UNUSABLE
+    assert (found["absent"].ruling, found["absent"].message) == (
+        Ruling.UNUSABLE, "none of its trials remain: none fits",
+    )  # fmt: skip
+
+
 def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
     (each,) = of_file(judged, "clock.py")
     assert each.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

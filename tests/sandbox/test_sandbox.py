@@ -17,7 +17,7 @@ import pytest
 from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import probe, seccomp
-from cuprof.sandbox.confinement import PENDING
+from cuprof.sandbox.confinement import PENDING, WATCHES
 from cuprof.sandbox.kernel import drop_capabilities
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
@@ -165,6 +165,22 @@ for each in (first, second):
     assert done.stdout == "0\n0\n", done.stderr
 
 
+@pytest.mark.skipif(not Path(WATCHES).exists(), reason="this kernel does not say how many events may be awaited")
+def test_its_files_await_no_more_events_than_a_user_can_spare(sandbox: Sandbox) -> None:
+    most = int(Path(WATCHES).read_text())
+    code = "held = [os.dup(0) for _ in range(300)]; time.sleep(20)"
+    done = run(code, replace(sandbox, memory_bytes=0), limited("WATCHES_SHARE", most // 1000))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "events on files, over the limit of 100" in done.stderr
+
+
+def test_files_without_contents_count_as_memory(full: Sandbox) -> None:
+    code = "for number in range(50_000): os.symlink('x', f'/tmp/{number}')\ntime.sleep(20)"
+    done = run(code, replace(full, memory_bytes=100_000_000))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "over the limit of 0.10 GB" in done.stderr
+
+
 def test_it_gets_no_more_threads_than_the_machine_can_spare(sandbox: Sandbox) -> None:
     code = """
 import threading
@@ -199,9 +215,10 @@ def test_privileges_cannot_be_had_again(sandbox: Sandbox) -> None:
 
 
 def test_what_no_size_shows_is_bounded_or_not_there(full: Sandbox) -> None:
-    code = 'print(os.statvfs("/tmp").f_files, os.path.exists("/dev/zero"), os.path.exists("/dev/null"))'
+    files = "os.statvfs('/tmp').f_files, os.statvfs('/dev').f_files"
+    code = f"print({files}, os.path.exists('/dev/zero'), os.path.exists('/dev/null'))"
     done = run(code, replace(full, devices=False))
-    assert done.stdout.split() == [str(MOST_INODES), "False", "True"], done.stderr
+    assert done.stdout.split() == [str(MOST_INODES), "1024", "False", "True"], done.stderr
 
 
 def test_tables_of_pages_count_as_memory(sandbox: Sandbox) -> None:
@@ -411,6 +428,7 @@ ALLOCATES = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839)
 THREAD = 0x10900  # CLONE_THREAD | CLONE_SIGHAND | CLONE_VM, without CLONE_FILES
 print("clone", ask(CLONE, NEWUSER | 17, 0, 0, 0, 0))
 print("open files of a thread's own", ask(CLONE, THREAD, 0, 0, 0, 0))
+print("open files by close_range", ask(436, 1 << 20, 1 << 20, 2))
 print("fallocate", ask(285, 2, 0, 0, 1 << 12))
 print("clone3", ask(CLONE3, 0, 0))
 print("memfd", ask(MEMFD, 0, 0))
@@ -438,7 +456,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 17
+    assert len(refused) == 18
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 

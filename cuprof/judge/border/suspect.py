@@ -20,7 +20,7 @@ import msgspec
 from cuprof.backends.registry import CUDA
 from cuprof.core.errors import CuprofError, LaunchError
 from cuprof.core.interrupts import shielded, stop_if_requested
-from cuprof.core.processes import MARK, child_environment, end_guarded
+from cuprof.core.processes import MARK, child_environment, count_cores, end_guarded
 from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
@@ -49,7 +49,7 @@ RESTING_NS = 5_000
 unseen, takes more than this."""
 INVALID = "its process sent an invalid message"
 STIRS = "its processes go on by themselves when they are stopped"
-PROCESSORS = os.cpu_count() or 1
+PROCESSORS = count_cores()
 SPIN_NS = 50_000_000
 """Wait awake for an answer as long as this."""
 
