@@ -40,13 +40,15 @@ and half as many again may be under way from a process to another, where nobody 
 together, so that others, which may have 1024, can still send theirs."""
 MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
+MOST_DEPTH = 16
+"""Generations of processes: for each mapping the kernel keeps something for every ancestor."""
 THREAD_BYTES, NODE_BYTES = 1 << 15, 1 << 11
 """What the kernel keeps for a thread, with its stack there, and for a file in memory, or a kilobyte of attributes."""
 WATCHES, WATCHES_SHARE = "/proc/sys/fs/epoll/max_user_watches", 4
 """All processes of a user together may await so many events on files; those of a sandbox one in N of them."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
-SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE):\s+(\d+) kB", re.MULTILINE)
+SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE|Swap):\s+(\d+) kB", re.MULTILINE)
 MAP_BYTES, PAGE, MOST_MAPS = 352, 4096, 65530
 """What the kernel keeps for a mapping, of a page or more, and how many a process may have by default. The kernel tells
 their number only by listing them all; CUDA reserves room for more than any process has."""
@@ -141,11 +143,14 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             os.close(handle)
     most, why, most_watches = sandbox.memory_bytes, "", _read_most_watches()
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
-        family = [*list_family(first)]
+        depths = dict(_walk_family(first))
+        family = [*depths]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
         elif (threads := sum(len(list_threads(pid)) for pid in family)) > MOST_THREADS:
             why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
+        elif (depth := max(depths.values())) > MOST_DEPTH:
+            why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
         elif (watches := sum((_count_files(pid) // 2) ** 2 for pid in family)) > most_watches:
             why = f"its open files may await {watches} events on files, over the limit of {most_watches}"
         elif most and (taken := taken_bytes(family, sandbox)) > most:
@@ -166,13 +171,18 @@ def _tell(text: str) -> None:
 
 def list_family(first: int) -> Iterator[int]:
     """Yield a process and all its descendants."""
-    left = [first]
+    return (pid for pid, _ in _walk_family(first))
+
+
+def _walk_family(first: int) -> Iterator[tuple[int, int]]:
+    """Yield a process and all its descendants, each with the number of its generation."""
+    left = [(first, 0)]
     while left:
-        pid = left.pop()
-        yield pid
+        pid, depth = left.pop()
+        yield pid, depth
         for thread in list_threads(pid):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
-                left += map(int, file.read().split())
+                left += ((int(child), depth + 1) for child in file.read().split())
 
 
 def list_threads(pid: int) -> list[str]:
@@ -211,11 +221,16 @@ def _kernel_bytes(pid: int) -> int:
 
 
 def _count_files(pid: int) -> int:
-    """Return how many files a process has open; all of its threads have the same ones."""
+    """Return how many files a process has open, at most where it hides them; all of its threads have the same ones."""
     for thread in list_threads(pid):
-        with contextlib.suppress(OSError):
-            if files := os.listdir(f"/proc/{pid}/task/{thread}/fd"):  # noqa: PTH208 - none of a thread that has ended
-                return len(files)
+        try:
+            files = os.listdir(f"/proc/{pid}/task/{thread}/fd")  # noqa: PTH208 - none of a thread that has ended
+        except PermissionError:
+            return MOST_FILES
+        except OSError:
+            continue
+        if files:
+            return len(files)
     return 0
 
 

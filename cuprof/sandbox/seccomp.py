@@ -16,8 +16,9 @@ REFUSED = (
     "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
     "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
     # memory that no process's size shows
-    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice", "inotify_init",
-    "inotify_init1", "fanotify_init", "io_setup", "landlock_create_ruleset", "seccomp",
+    "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice", "splice",
+    "tee", "sendfile", "inotify_init", "inotify_init1", "fanotify_init", "io_setup", "landlock_create_ruleset",
+    "seccomp",
     # the kernel itself, and ways into it that have been holes
     "bpf", "perf_event_open", "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key",
     "request_key", "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load",
@@ -43,7 +44,7 @@ LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
 """Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
 SEEM_DONE = ("sync", "syncfs", "flock")
 """System calls that others' files and locks would feel. They seem to succeed."""
-PR_SET_SECCOMP = 22
+PR_SET_SECCOMP, PR_FUTEX_HASH = 22, 78
 SETS_THREADS = (
     ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
     ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
@@ -106,6 +107,7 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     for request in ALLOCATES:
         rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
     if not devices:
+        rules.add_rule(bindings.ERRNO(0), "mbind")  # the kernel keeps what holds for each page of a file
         shared = bindings.Arg(3, bindings.MASKED_EQ, SHARED_NAMELESS, SHARED_NAMELESS)
         rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
     for request in FLAGS if alone else ():
@@ -114,8 +116,9 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY)]
     for request, number in (*refused, *((each, 0) for each in LOCKS)):
         rules.add_rule(bindings.ERRNO(number), "fcntl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
-    # A filter of its own stays in the kernel's memory for each of its threads.
-    rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", bindings.Arg(0, bindings.MASKED_EQ, WORD, PR_SET_SECCOMP))
+    # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
+    for option in (PR_SET_SECCOMP, PR_FUTEX_HASH):
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", bindings.Arg(0, bindings.MASKED_EQ, WORD, option))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
     for name, place, own in SETS_THREADS if alone else ():

@@ -20,6 +20,8 @@ the kernel takes 1.5 KB for each, which is no part of its size."""
 DEVICES_AT = "/tmp/.dev"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What turns the kernel's settings, for root."""
+KERNEL_LISTS = ("/proc/pagetypeinfo", "/proc/slabinfo", "/proc/vmallocinfo")
+"""What only root may read, and what others wait for while it is read."""
 
 
 def enter_namespaces(sandbox: Sandbox) -> None:
@@ -65,6 +67,9 @@ def show_own_processes() -> None:
         if os.path.exists(path):  # noqa: PTH110
             kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
             kernel.make_read_only(path)
+    for path in KERNEL_LISTS:
+        if os.path.exists(path):  # noqa: PTH110
+            kernel.mount("/dev/null", path, "", kernel.MS_BIND)
 
 
 def _hide(sandbox: Sandbox) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
-from cuprof.sandbox import probe, seccomp
+from cuprof.sandbox import confinement, probe, seccomp
 from cuprof.sandbox.confinement import PENDING, WATCHES
 from cuprof.sandbox.kernel import drop_capabilities
 from cuprof.sandbox.settings import Sandbox, inner_environment
@@ -172,6 +172,36 @@ def test_its_files_await_no_more_events_than_a_user_can_spare(sandbox: Sandbox) 
     done = run(code, replace(sandbox, memory_bytes=0), limited("WATCHES_SHARE", most // 1000))
     assert done.returncode == -signal.SIGKILL, done
     assert "events on files, over the limit of 100" in done.stderr
+
+
+def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> list[str]:
+        raise PermissionError
+
+    monkeypatch.setattr(confinement, "list_threads", lambda pid: ["1"])
+    monkeypatch.setattr(os, "listdir", refuse)
+    assert confinement._count_files(1) == confinement.MOST_FILES
+
+
+def test_long_chains_of_processes_are_ended(sandbox: Sandbox) -> None:
+    code = """
+import ctypes
+for _ in range(20):
+    if os.fork():
+        break
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when its parent ends
+time.sleep(20)
+"""
+    done = run(code, replace(sandbox, memory_bytes=0))
+    assert done.returncode == -signal.SIGKILL, done
+    assert "generations, over the limit of 16" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/proc/pagetypeinfo").exists(), reason="this kernel does not have it")
+def test_what_others_wait_for_while_root_reads_it_is_empty(full: Sandbox) -> None:
+    code = "print(*(os.stat(path).st_rdev for path in ('/proc/pagetypeinfo', '/dev/null')))"
+    there, nothing = run(code, full).stdout.split()
+    assert there == nothing != "0"
 
 
 def test_files_without_contents_count_as_memory(full: Sandbox) -> None:
@@ -435,6 +465,10 @@ print("memfd", ask(MEMFD, 0, 0))
 print("shmget", ask(SHMGET, 0, 4096, 0o1600))
 print("vmsplice", ask(VMSPLICE, os.pipe()[1], 0, 0, 0))
 print("fallocate by ioctl", *{"refused"} | {ask(16, 2, wide | each, 0) for each in ALLOCATES for wide in (0, 1 << 40)})
+print("splice", ask(275, 0, 0, 0, 0, 0, 0))
+print("tee", ask(276, 0, 0, 0, 0))
+print("sendfile", ask(40, 0, 0, 0, 0))
+print("tables of locks", ask(157, 78, 9, 0, 0))
 print("inotify", ask(294, 0))
 print("io_setup", ask(206, 1, ctypes.addressof(ctypes.c_long())))
 print("Landlock", ask(444, 0, 0, 1))
@@ -456,7 +490,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 18
+    assert len(refused) == 22
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 
