@@ -495,6 +495,18 @@ def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandb
     assert (pair, processes) == ("pair 2", "processes 0")
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+def test_policies_of_memory_seem_done(sandbox: Sandbox) -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    code = "import ctypes; print(ctypes.CDLL(None).syscall(237, 0, 4096, 99, 0, 0, 0))"  # mbind, with no mode there is
+    assert run(code, replace(sandbox, devices=False)).stdout == "0\n"
+
+
+def test_pages_on_a_disk_count() -> None:
+    status = b"VmSize:\t 9 kB\nVmLck:\t 8 kB\nVmRSS:\t 3 kB\nVmPTE:\t 2 kB\nVmSwap:\t 1 kB\n"
+    assert confinement.SIZES.findall(status) == [b"9", b"3", b"2", b"1"]
+
+
 def test_a_socket_keeps_no_more_than_is_counted(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     code = """
