@@ -38,10 +38,6 @@ _IDENTITY = re.compile(r"[0-9a-f]{32}")
 _NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
-class _CrowdError(Exception):
-    """Report that a file has too many variants."""
-
-
 class _LieError(Exception):
     """Report that a file's process made a claim that cannot be true."""
 
@@ -130,12 +126,17 @@ class Entrance:
                     return _refused(file, Ruling.WRONG, f"reading it: {error}", suspect.log_tail())
             if not isinstance(outlined, Outlined):
                 raise NonsenseError
+            comparable = (each for each in outlined.trials if (each.backend, each.problem) not in self.incomparable)
+            outlined = replace(outlined, trials=tuple(comparable))
+            if (count := len({trial.variant for trial in outlined.trials})) > MOST_VARIANTS:
+                message = f"it has {count} variants; at most {MOST_VARIANTS} of a file are judged"
+                return _refused(file, Ruling.UNUSABLE, message)
             contenders = list(self._contenders(file, text, origin, extension, outlined))
             if contenders:
                 return [*contenders, *self._list_absent(file, contenders, outlined)]
         except RefusedError as error:
             return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
-        except (LaunchError, _CrowdError) as error:
+        except LaunchError as error:
             return _refused(file, Ruling.UNUSABLE, str(error))
         except LateError as error:
             return _refused(file, Ruling.WRONG, f"reading it: {error}")
@@ -150,24 +151,24 @@ class Entrance:
         """Yield the variants that a file's process said have no trial anywhere, and the first reason of each."""
         found, names = dict[str, str](), {one.variant for one in there}
         for each in outlined.excluded:
-            family, _, rest = each.label.partition("/")
-            name = rest.partition(" · ")[0]
-            if family == self.family.name and name not in names and _NAME.fullmatch(name):
+            name = self._find_name(each.label)
+            if name not in names and _NAME.fullmatch(name):
                 found.setdefault(name, one_line(each.reason)[:MOST_REASON])
         for name, reason in list(found.items())[:MOST_VARIANTS]:
-            refused = _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {reason}")
-            yield replace(refused, variant=name)
+            message = f"none of its trials remain: {reason}"
+            yield Candidate(str(file), name, message=message, ruling=Ruling.UNUSABLE)
+
+    def _find_name(self, label: str) -> str:
+        """Return the variant of the family that a trial's label names, or the empty text."""
+        family, _, rest = label.partition("/")
+        return rest.partition(" · ")[0] if family == self.family.name else ""
 
     def _contenders(
         self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined
     ) -> Iterator[Contender]:
         text_hash = hashlib.sha256(text).hexdigest()
-        comparable = [each for each in outlined.trials if (each.backend, each.problem) not in self.incomparable]
-        names = dict.fromkeys(trial.variant for trial in comparable)
-        if len(names) > MOST_VARIANTS:
-            raise _CrowdError(f"it has {len(names)} variants; at most {MOST_VARIANTS} of a file are judged")
-        for name in names:
-            trials = tuple(self._confirm(trial, text_hash) for trial in comparable if trial.variant == name)
+        for name in dict.fromkeys(trial.variant for trial in outlined.trials):
+            trials = tuple(self._confirm(trial, text_hash) for trial in outlined.trials if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
                 raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
@@ -176,7 +177,7 @@ class Entrance:
             omitted = {
                 each.problem: one_line(each.reason)[:MOST_REASON]
                 for each in outlined.excluded
-                if each.problem is not None and each.label.startswith(f"{self.family.name}/{name} · ")
+                if each.problem is not None and self._find_name(each.label) == name
             }
             yield Contender(name, trials[0].backend, origin, trials, on_host, only, file, omitted)
 

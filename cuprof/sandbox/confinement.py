@@ -17,8 +17,8 @@ import select
 import signal
 import struct
 import sys
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
 from cuprof.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, control, drop_capabilities
@@ -28,16 +28,16 @@ from cuprof.sandbox.settings import CACHES, HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
 
 WATCH_S = 0.25
-"""Check the memory this often: each check takes a tenth of a millisecond, beside code that is being timed (one of 4000
-threads a hundred)."""
+"""Look at all processes this often: a look at one takes a tenth of a millisecond, beside code that is being timed; at
+4000 threads it takes a thousand times as long."""
 GUARDS = 2
 """Processes between the one that is confined and its caller's parent: the keeper, and the first of the namespace."""
 MOST_LOG_BYTES = 1 << 30
 """Of what the processes print: it lies on a disk that others need."""
 MOST_FILES, SOCKET_BYTES = 512, 1 << 18
-"""Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. As many
-and half as many again may be under way from a process to another, where nobody sees them; of all of a user's processes
-together, so that others, which may have 1024, can still send theirs."""
+"""Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. Sockets
+may hold 750 more on their way to a process, which no process shows. The kernel counts these for a user, and refuses to
+send any beyond the sender's own limit: others, who usually have 1024, can still send theirs."""
 MOST_THREADS = 4096
 """Of all processes together: the machine has numbers for 32768 by default."""
 MOST_DEPTH = 16
@@ -45,7 +45,7 @@ MOST_DEPTH = 16
 THREAD_BYTES, NODE_BYTES = 1 << 15, 1 << 11
 """What the kernel keeps for a thread, with its stack there, and for a file in memory, or a kilobyte of attributes."""
 WATCHES, WATCHES_SHARE = "/proc/sys/fs/epoll/max_user_watches", 4
-"""All processes of a user together may await so many events on files; those of a sandbox one in N of them."""
+"""Where the kernel says how many events on files a user's processes may await. A sandbox gets one in N of them."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE|Swap):\s+(\d+) kB", re.MULTILINE)
@@ -147,14 +147,14 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
         family = [*depths]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
-        elif (threads := sum(len(list_threads(pid)) for pid in family)) > MOST_THREADS:
-            why = f"it has {threads} threads, over the limit of {MOST_THREADS}"
+        elif (held := weigh(family, sandbox)).threads > MOST_THREADS:
+            why = f"it has {held.threads} threads, over the limit of {MOST_THREADS}"
         elif (depth := max(depths.values())) > MOST_DEPTH:
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
-        elif (watches := sum((_count_files(pid) // 2) ** 2 for pid in family)) > most_watches:
-            why = f"its open files may await {watches} events on files, over the limit of {most_watches}"
-        elif most and (taken := taken_bytes(family, sandbox)) > most:
-            why = f"{taken / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
+        elif held.watches > most_watches:
+            why = f"its open files may await {held.watches} events on files, over the limit of {most_watches}"
+        elif most and held.memory_bytes > most:
+            why = f"{held.memory_bytes / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
         os.kill(first, signal.SIGKILL)
     told = os.read(inside, 4)
@@ -192,10 +192,30 @@ def list_threads(pid: int) -> list[str]:
     return []
 
 
-def taken_bytes(family: Sequence[int], sandbox: Sandbox) -> int:
-    """Return the memory of a process and its descendants, including the files in their private folders."""
-    processes = sum(_resident_bytes(pid) + _kernel_bytes(pid) for pid in family)
-    return processes + (sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0)
+class Held(NamedTuple):
+    """What a process and its descendants hold together.
+
+    Args:
+        memory_bytes: with the files in their private folders, and what the kernel may keep for threads and open files.
+        watches: how many events their files may await: half of a process's each await the other half.
+    """
+
+    memory_bytes: int = 0
+    threads: int = 0
+    watches: int = 0
+
+
+def weigh(family: Sequence[int], sandbox: Sandbox) -> Held:
+    """Return what a process and its descendants hold."""
+    memory = sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0
+    count = watches = 0
+    for pid in family:
+        threads = list_threads(pid)
+        files = _count_files(pid, threads)
+        memory += _resident_bytes(pid, threads) + THREAD_BYTES * len(threads) + SOCKET_BYTES * files
+        count += len(threads)
+        watches += (files // 2) ** 2
+    return Held(memory, count, watches)
 
 
 def _own_folders(first: int) -> Iterator[str]:
@@ -215,14 +235,9 @@ def _file_bytes(folder: str) -> int:
     return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * NODE_BYTES
 
 
-def _kernel_bytes(pid: int) -> int:
-    """Return what the kernel may keep for a process's threads and open files, which is no part of its own size."""
-    return THREAD_BYTES * len(list_threads(pid)) + SOCKET_BYTES * _count_files(pid)
-
-
-def _count_files(pid: int) -> int:
-    """Return how many files a process has open, at most where it hides them; all of its threads have the same ones."""
-    for thread in list_threads(pid):
+def _count_files(pid: int, threads: Iterable[str]) -> int:
+    """Return how many files a process has open, or may have where it hides them; its threads have the same ones."""
+    for thread in threads:
         try:
             files = os.listdir(f"/proc/{pid}/task/{thread}/fd")  # noqa: PTH208 - none of a thread that has ended
         except PermissionError:
@@ -235,15 +250,15 @@ def _count_files(pid: int) -> int:
 
 
 def _read_most_watches() -> int:
-    """Return how many events on files may be awaited; half of the files may each await the other half."""
+    """Return how many events on files a sandbox's processes may await."""
     with contextlib.suppress(OSError, ValueError), open(WATCHES) as file:  # noqa: PTH123
         return int(file.read()) // WATCHES_SHARE
     return sys.maxsize
 
 
-def _resident_bytes(pid: int) -> int:
+def _resident_bytes(pid: int, threads: Iterable[str]) -> int:
     """Return a process's pages, the tables of its pages, which may be a thousand times as large, and its mappings."""
-    for thread in list_threads(pid):
+    for thread in threads:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
             if sizes := SIZES.findall(file.read()):  # none of a thread that has ended, be it the first
                 reserved, *taken = (int(size) << 10 for size in sizes)

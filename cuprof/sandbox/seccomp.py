@@ -86,6 +86,11 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     if bindings is None:
         return
     rules = bindings.SyscallFilter(bindings.ALLOW)
+
+    def equals(place: int, value: int) -> object:
+        """Compare the 32 bits of an argument that the kernel looks at."""
+        return bindings.Arg(place, bindings.MASKED_EQ, WORD, value)
+
     seeming = (*SEEM_DONE, *(METADATA if alone else ()))
     for name, number in (*((each, errno.EPERM) for each in REFUSED), *((each, 0) for each in seeming)):
         try:
@@ -105,27 +110,26 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     # It fills a disk in less time than passes between two looks at the log. The C library writes zeros in its place.
     rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "fallocate")
     for request in ALLOCATES:
-        rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
+        rules.add_rule(bindings.ERRNO(errno.EOPNOTSUPP), "ioctl", equals(1, request))
     if not devices:
         rules.add_rule(bindings.ERRNO(0), "mbind")  # the kernel keeps what holds for each page of a file
         shared = bindings.Arg(3, bindings.MASKED_EQ, SHARED_NAMELESS, SHARED_NAMELESS)
         rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
     for request in FLAGS if alone else ():
-        rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", equals(1, request))
     # Who opens a file that somebody has a lease on waits for 45 s.
     refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY)]
     for request, number in (*refused, *((each, 0) for each in LOCKS)):
-        rules.add_rule(bindings.ERRNO(number), "fcntl", bindings.Arg(1, bindings.MASKED_EQ, WORD, request))
+        rules.add_rule(bindings.ERRNO(number), "fcntl", equals(1, request))
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
     for option in (PR_SET_SECCOMP, PR_FUTEX_HASH):
-        rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", bindings.Arg(0, bindings.MASKED_EQ, WORD, option))
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", equals(0, option))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
     for name, place, own in SETS_THREADS if alone else ():
         rules.add_rule(bindings.ERRNO(0), name, bindings.Arg(place, bindings.NE, own))
-    level = bindings.Arg(1, bindings.MASKED_EQ, WORD, socket.SOL_SOCKET)
     for option in BUFFERS:
-        rules.add_rule(bindings.ERRNO(0), "setsockopt", level, bindings.Arg(2, bindings.MASKED_EQ, WORD, option))
+        rules.add_rule(bindings.ERRNO(0), "setsockopt", equals(1, socket.SOL_SOCKET), equals(2, option))
     # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone. NVIDIA's
     # driver makes one all the same (else cuInit fails with 304), and goes on if nobody answers.
     others = bindings.Arg(0, bindings.GT, AF_UNIX)

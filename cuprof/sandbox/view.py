@@ -16,7 +16,7 @@ GPU_DEVICES = ("zero", "nvidia*", "nvidia-caps/*", "nvidia-caps-imex-channels/*"
 """A driver may map "zero". Other processes do not get it: a shared mapping of it is memory that no size shows."""
 LEAST_BYTES, MOST_INODES = 1 << 28, 1 << 16
 """Allow files in /tmp at least this much memory; it is their limit if none is set. Their number is limited, too:
-the kernel takes 1.5 KB for each, which is no part of its size."""
+the kernel takes 1.5 KB for each, whatever its size."""
 DEVICES_AT = "/tmp/.dev"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What turns the kernel's settings, for root."""
@@ -45,9 +45,7 @@ def enter_namespaces(sandbox: Sandbox) -> None:
         _show(path, handle)
     for path in sandbox.writable:
         kernel.make_writable(path)
-    for path in (*sandbox.hidden, *(each for folder in sandbox.visible for each in _find_doors(folder))):
-        if os.path.exists(path):  # noqa: PTH110
-            kernel.mount("/dev/null", path, "", kernel.MS_BIND)
+    _empty((*sandbox.hidden, *(each for folder in sandbox.visible for each in _find_doors(folder))))
     Path(HOME).mkdir(exist_ok=True)
     os.chdir(HOME)  # the folder that we were in is reached past what hides it
 
@@ -67,7 +65,12 @@ def show_own_processes() -> None:
         if os.path.exists(path):  # noqa: PTH110
             kernel.mount(path, path, "", kernel.MS_BIND | kernel.MS_REC)
             kernel.make_read_only(path)
-    for path in KERNEL_LISTS:
+    _empty(KERNEL_LISTS)
+
+
+def _empty(paths: Iterable[str]) -> None:
+    """Have files that are there appear empty."""
+    for path in paths:
         if os.path.exists(path):  # noqa: PTH110
             kernel.mount("/dev/null", path, "", kernel.MS_BIND)
 

@@ -178,9 +178,8 @@ def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: p
     def refuse(path: str) -> list[str]:
         raise PermissionError
 
-    monkeypatch.setattr(confinement, "list_threads", lambda pid: ["1"])
     monkeypatch.setattr(os, "listdir", refuse)
-    assert confinement._count_files(1) == confinement.MOST_FILES
+    assert confinement._count_files(1, ["1"]) == confinement.MOST_FILES
 
 
 def test_long_chains_of_processes_are_ended(sandbox: Sandbox) -> None:
