@@ -1,6 +1,7 @@
 """Continue as a confined process: the process tree of a sandbox, and its limits.
 
-The caller becomes the keeper, which counts memory and threads of all processes inside. Inside, the first process does
+The caller becomes the keeper, which counts memory and threads of all processes inside; where a control group can be
+made, the kernel counts their memory. Inside, the first process does
 nothing but wait for the others, since signals do not reach a namespace's first process as they reach any other. The
 third one returns to the caller's code.
 
@@ -21,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
+from cuprof.sandbox.cgroup import ControlGroup, join_group
 from cuprof.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, control, drop_capabilities
 from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
@@ -65,6 +67,8 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         close: file descriptors that only the confined process keeps.
     """
     inside, outside = os.pipe()
+    # Without namespaces what is inside could leave a group.
+    group = join_group(sandbox.memory_bytes) if sandbox.memory_bytes and sandbox.namespaces else None
     if sandbox.namespaces:
         with _or_end("the sandbox"):
             enter_namespaces(sandbox)
@@ -72,7 +76,9 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     if first:
         for handle in (*close, outside):
             os.close(handle)
-        _keep(first, inside, sandbox)
+        _keep(first, inside, sandbox, group)
+    if group:
+        group.close()
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.close(inside)
     if sandbox.namespaces:
@@ -136,8 +142,11 @@ def _wait(inner: int, outside: int) -> NoReturn:
                 os._exit(0)  # which ends all others of the namespace
 
 
-def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
+def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None) -> NoReturn:
     """Watch the memory and the threads until all processes have ended, and end the same way as the confined one."""
+    if group:
+        with _or_end("a control group"):
+            group.leave()
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
@@ -153,12 +162,16 @@ def _keep(first: int, inside: int, sandbox: Sandbox) -> NoReturn:
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
         elif held.watches > most_watches:
             why = f"its open files may await {held.watches} events on files, over the limit of {most_watches}"
-        elif most and held.memory_bytes > most:
+        elif most and not group and held.memory_bytes > most:
             why = f"{held.memory_bytes / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
         os.kill(first, signal.SIGKILL)
     told = os.read(inside, 4)
     os.waitpid(first, 0)
+    if group:
+        if not why and group.was_exceeded():
+            why = f"more memory is needed, over the limit of {most / 1e9:.2f} GB"
+        group.end()
     if why:  # below what they print until they have ended
         _tell(f"cuprof: {why}")
     end_like(struct.unpack("i", told)[0] if len(told) == 4 else signal.SIGKILL)

@@ -74,7 +74,7 @@ def test_each_comparison_is_a_sweep_of_the_pair(tmp_path):
     (tmp_path / "pair").mkdir()
     (tmp_path / "pair" / "family.py").write_text(FAMILY)
     family = load_family(tmp_path / "pair")
-    settings = MeasureConfig(modes=("cold",), max_samples=20, settle_seconds=0.0)
+    settings = MeasureConfig(modes=("cold",), max_samples=20, max_seconds=60, settle_seconds=0.0)
     with Executor(WorkerSettings(), LimitsConfig()) as executor:
         laboratory = aa_ab.Laboratory(executor, family, Point(steps=2), settings)
         found = laboratory.compare(500_000)

@@ -23,13 +23,15 @@ from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
 
 ROOT = Path(__file__).parents[2]
-HEAD = """
+GROUPED = """
 import sys
-from cuprof.sandbox.confinement import confine
+from cuprof.sandbox import confinement
 from cuprof.sandbox.settings import Sandbox
-confine(Sandbox.decode(sys.argv[1]))
+confinement.confine(Sandbox.decode(sys.argv[1]))
 import os, signal, subprocess, time
 """
+HEAD = GROUPED.replace("confinement.confine(", "confinement.join_group = lambda most: None\nconfinement.confine(")
+"""Begin a process whose memory the keeper counts, also where the kernel could."""
 
 
 def run(code: str, sandbox: Sandbox, head: str = HEAD) -> subprocess.CompletedProcess[str]:
@@ -46,8 +48,7 @@ def run(code: str, sandbox: Sandbox, head: str = HEAD) -> subprocess.CompletedPr
 
 def limited(name: str, most: int) -> str:
     """Return a head that confines its process by another limit than what is usual."""
-    lines = HEAD.replace("confine(", f"confinement.{name} = {most}\nconfine(", 1)
-    return f"from cuprof.sandbox import confinement\n{lines}"
+    return HEAD.replace("confinement.confine(", f"confinement.{name} = {most}\nconfinement.confine(")
 
 
 @pytest.fixture(scope="module")
