@@ -126,6 +126,7 @@ def test_the_books_of_one_that_ended_after_its_answer_are_empty(monkeypatch: pyt
     """A process of its own may give the last answer once the first one has gone."""
     books = iter([Accounts({"1/task/1": (0, 0)}, 5_000, 0, 7), Accounts({}, 0, 0, 7)])
     monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    monkeypatch.setattr(module, "read_own_delay", lambda: 0)
     assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns > 0
 
 

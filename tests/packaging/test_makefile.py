@@ -102,6 +102,18 @@ def test_an_old_python_is_passed_over(copy: Path, tmp_path: Path) -> None:
     assert f'"{tmp_path / "bin" / "python3.11"}" -m venv .venv' in done.stdout
 
 
+def test_uv_installs_where_it_is_there_and_pip_where_it_cannot(copy: Path, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    program(tmp_path / "bin", "uv", f'echo "uv $*" >> {said}; exit 1')
+    (copy / ".venv" / "bin").mkdir(parents=True)
+    program(copy / ".venv" / "bin", "python", f'echo "python $*" >> {said}')
+    assert make(copy, "setup").returncode == 0
+    uv, pip = said.read_text().splitlines()
+    assert uv.startswith("uv pip install --quiet --python .venv/bin/python -e .[opencl")
+    assert pip.startswith("python -m pip install ")
+    assert pip.endswith(uv.rpartition(" -e ")[2])
+
+
 def test_arguments_reach_the_sweep(copy: Path) -> None:
     done = make(copy, "--dry-run", "sweep", "ARGS=measure=quick device=cpu")
     assert done.stdout.strip().endswith("-m cuprof sweep measure=quick device=cpu")
