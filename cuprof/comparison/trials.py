@@ -217,12 +217,13 @@ def coordinates_of(trial: Any) -> dict[str, str]:
 
 def number_keys(*frames: pd.DataFrame, by: Sequence[str]) -> list[np.ndarray]:
     """Return a number for each row of some frames, equal where the columns are; points ignore their axes' order."""
-    together = pd.concat([frame[list(by)] for frame in frames])
-    numbers = np.zeros(len(together), np.int64)
+    ends = np.cumsum([len(frame) for frame in frames])
+    numbers = np.zeros(ends[-1], np.int64)
     for name in by:  # not by groupby, which writes keys as Arrow's text: half of a surrogate pair has none
-        codes = pd.factorize(together[name].to_numpy(object), use_na_sentinel=False)[0]
-        numbers = pd.factorize(numbers * (len(together) + 1) + codes)[0]
-    return np.split(numbers, np.cumsum([len(frame) for frame in frames])[:-1])
+        values = np.concatenate([frame[name].to_numpy(object) for frame in frames])
+        codes = pd.factorize(values, use_na_sentinel=False)[0]
+        numbers = pd.factorize(numbers * (len(values) + 1) + codes)[0]
+    return np.split(numbers, ends[:-1])
 
 
 def _dtype(name: str) -> Any:
