@@ -164,22 +164,27 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
         records: columns by name, and under "series" the samples of each measure, one series of `Samples` each.
     """
     rows: list[dict[str, Any]] = []
-    samples: list[Samples] = []
+    parts: list[Samples] = []
     for number, record in enumerate(records):
         facts = {**record, "trial": number}
         series: Mapping[Measure, Samples] = facts.pop("series", {})
-        for measure, each in series.items():
-            timed = {"measure": measure.value, "timing_id": len(samples), "median_ns": float(each.medians()[0])}
-            about = {"samples": int(each.counts[0]), "tick_ns": float(each.tick_ns[0]), "rotation": each.rotation[0]}
-            rows.append(facts | timed | about)
-            samples.append(each)
         if not series:
             rows.append(facts)
+        for measure, own in series.items():
+            rows.append(facts | {"measure": measure.value, "timing_id": len(parts)})
+            parts.append(own)
+    samples = Samples.joined(parts)
+    medians, counts = samples.medians(), samples.counts
+    for row in rows:
+        if "timing_id" in row:
+            at = row["timing_id"]
+            row |= {"median_ns": float(medians[at]), "samples": int(counts[at])}
+            row |= {"tick_ns": float(samples.tick_ns[at]), "rotation": samples.rotation[at]}
     names = ["trial", *COLUMNS]
     frame = pd.DataFrame(
         {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
     )
-    return frame, Source(Samples.joined(samples))
+    return frame, Source(samples)
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:
