@@ -1,4 +1,4 @@
-"""A control group of the processes of a sandbox, by which the kernel itself limits their memory.
+"""Let the kernel limit a sandbox's memory, by a control group.
 
 It takes version 2, and a group whose subgroups are this user's to make: `systemd-run --user --scope -p Delegate=yes`,
 say. Memory of every kind counts then: pages, files in memory, and what the kernel keeps for processes and files.
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 DELEGATED = ("user.delegate", "trusted.delegate")
-"""Attributes by which systemd says whose a group's subgroups are: root may write everywhere."""
+"""systemd marks with these a group in which others may make subgroups. Root could write into any."""
 PREFIX = "cuprof-"
 END_LIMIT_S = 5.0
 """Wait this long for the last processes to be gone."""

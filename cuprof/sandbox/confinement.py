@@ -1,9 +1,8 @@
 """Continue as a confined process: the process tree of a sandbox, and its limits.
 
 The caller becomes the keeper, which counts memory and threads of all processes inside; where a control group can be
-made, the kernel counts their memory. Inside, the first process does
-nothing but wait for the others, since signals do not reach a namespace's first process as they reach any other. The
-third one returns to the caller's code.
+made, the kernel counts their memory. Inside, the first process does nothing but wait for the others, since signals do
+not reach a namespace's first process as they reach any other. The third one returns to the caller's code.
 
     keeper (outside)  →  first process of the namespace  →  the one that goes on
 """
