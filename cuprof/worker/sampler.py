@@ -99,9 +99,9 @@ class Sampler:
         Every round takes one sample of each remaining subject, in a fresh random order, so drift of clocks and
         temperature affects all alike and samples of one round can be paired.
         """
-        rotation, rule = secrets.token_hex(8), StoppingRule(self.config)
+        rule = StoppingRule(self.config)
         active, number = [*subjects], WARM_UP_ROUND
-        self._measure = measure
+        self._measure, self._rotation = measure, secrets.token_hex(8)
         try:
             self._warm_up(subjects)
             while active:
@@ -113,7 +113,7 @@ class Sampler:
                     timing = self._finish(subject, clock)
                     if timing is not None:
                         active = [each for each in active if each is not subject]
-                        yield subject.key, replace(timing, rotation=rotation)
+                        yield subject.key, replace(timing, rotation=self._rotation)
                 if self.monitor:
                     self.monitor.refresh()
                 number += 1
@@ -155,7 +155,7 @@ class Sampler:
         tick_ns = self.session.tick_ns(measure) / subject.batch
         rule = StoppingRule(self.config)
         reason = rule.reason(counted, len(samples) - len(counted), subject.spent_ns, tick_ns)
-        if self.race and self.race.is_lost(counted, tick_ns):
+        if self.race and self.race.is_lost((self._rotation, subject.key), counted, tick_ns):
             reason = reason or "slower"
         if reason is None:
             return None

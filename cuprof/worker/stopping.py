@@ -108,14 +108,17 @@ class Race:
 
     Attributes:
         best_ns: the lowest upper end of a trial's interval.
+        holder: whose it is. It cannot lose to itself, though a host or a device that became slower may say so.
     """
 
     best_ns: float = math.inf
+    holder: object = None
 
-    def is_lost(self, durations_ns: Sequence[float], tick_ns: float = 0.0) -> bool:
+    def is_lost(self, who: object, durations_ns: Sequence[float], tick_ns: float = 0.0) -> bool:
         """Note a trial's samples; return whether it is established to be slower than the best by more than a margin."""
         if len(durations_ns) < least_count(RACE_CONFIDENCE):
             return False
         _, low, high = locate_median(np.sort(np.asarray(durations_ns, dtype=np.float64)), RACE_CONFIDENCE, tick_ns)
-        self.best_ns = min(self.best_ns, high)
-        return low > (1 + RACE_MARGIN) * self.best_ns
+        if high < self.best_ns:
+            self.best_ns, self.holder = high, who
+        return who != self.holder and low > (1 + RACE_MARGIN) * self.best_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import islice, pairwise, repeat
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -239,6 +239,15 @@ def test_a_race_stops_what_is_established_to_be_slower_and_nothing_else(bench: C
     assert later.stopped_by == "slower", "the best of an earlier job of the problem counts"
     ((_, free),) = bench(config=replace(config, race=False)).sample(Kernel(noisy(2e4, 0.003, 9)))
     assert free.stopped_by == "samples"
+
+
+def test_the_best_of_a_race_does_not_lose_to_what_it_was_before_its_host_became_slower(
+    bench: Callable[..., Bench],
+) -> None:
+    config = configure(target=1e-4, min_samples=20, max_samples=40, race=True)
+    slowed = [*islice(noisy(1e4, 0.003), 11), *islice(noisy(1.2e4, 0.003), 60)]
+    found = dict(bench(config=config, race=Race()).sample(Kernel(slowed), Kernel(noisy(3e4, 0.003))))
+    assert [found[key].stopped_by for key in range(2)] == ["samples", "slower"]
 
 
 @pytest.mark.parametrize(("honest", "doubted"), [(0, True), (1, False)])
