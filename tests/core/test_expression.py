@@ -91,10 +91,10 @@ def test_what_is_refused(text, fault):
 
 @pytest.mark.parametrize("text", ["9**9**9", "9**9**9**9", "2**99999999999", "(" * 95 + "1" + ")" * 95, "9" * 200])
 def test_hostile_text_is_answered_at_once(text):
-    start = time.perf_counter()
+    start = time.thread_time()  # of a processor: a busy host may take any time
     with contextlib.suppress(ExpressionError):
         evaluate(text)
-    assert time.perf_counter() - start < 10  # computed in full, it would take hours or all memory
+    assert time.thread_time() - start < 10  # computed in full, it would take hours or all memory
 
 
 def test_error_is_a_selection_error_and_survives_pickling():
@@ -226,11 +226,11 @@ def test_what_an_expression_does_not_have(text, fault):
     ],
 )
 def test_an_expression_is_bounded(text, fault):
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(ExpressionError) as caught:
         compute(text, KNOWN)
     assert caught.value.fault == fault
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
 
 
 @given(st.text(alphabet="nbloc0123456789 ()[],.+-*/%<=>'\"", max_size=60))

@@ -46,7 +46,7 @@ def test_without_a_command_the_environment_is_handed_on() -> None:
 
 STRAY = """
 import subprocess, sys, os
-stray = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+stray = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
 print(stray.pid, flush=True)
 os._exit(7)
 """
