@@ -61,7 +61,7 @@ def test_what_is_in_the_wal_file_is_in_the_copy(filled: str, tmp_path: Path) -> 
 
 def test_a_sweep_writes_meanwhile(filled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backup, "PAGES_AT_ONCE", 1)
-    stop = threading.Event()
+    begun, stop = threading.Event(), threading.Event()
     written = []
 
     def write() -> None:
@@ -72,13 +72,14 @@ def test_a_sweep_writes_meanwhile(filled: str, tmp_path: Path, monkeypatch: pyte
                 store.enlist(sweep, [trial])
                 store.record(sweep, make_outcome(trial, make_timing(20)))
                 written.append(trial)
+                begun.set()
 
     thread = threading.Thread(target=write)
     thread.start()
+    assert begun.wait(100)
     runs = [back_up(filled, tmp_path / f"{number}.sqlite").runs for number in range(8)]
     stop.set()
     thread.join()
-    assert written
     for number, count in enumerate(runs):
         with closing(sqlite3.connect(tmp_path / f"{number}.sqlite")) as copied:
             assert copied.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

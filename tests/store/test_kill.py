@@ -19,13 +19,13 @@ from cuprof.store import Store
 
 TRIALS = 400
 SERVER = """
-import os, sys
+import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
 from cuprof.core.records import Measure
 from cuprof.store import Store
 
-def write():
+def write(is_killed):
     with Store.open(sys.argv[1]) as store:
         trials = [make_trial(n=n) for n in range(1, int(sys.argv[3]) + 1)]
         sweep = store.begin_sweep(FACTS)
@@ -33,15 +33,17 @@ def write():
         done = store.stored([trial.identity for trial in trials], {Measure.COLD: METHOD})
         print("ready", flush=True)
         for trial in trials:
+            if is_killed and trial is trials[-1]:
+                signal.pause()  # so that there is something to kill, however late the kill comes
             if trial.identity not in done:
                 store.record(sweep, make_outcome(trial, make_timing(20, samples=100)))
                 print(trial.identity + "\\n", end="", flush=True)  # written at once: a kill tears no line
         store.finish_sweep(sweep, "finished")
 
-for _ in sys.stdin:
+for line in sys.stdin:
     pid = os.fork()
     if pid == 0:
-        write()
+        write(line == "be killed\\n")
         os._exit(0)
     print(pid, flush=True)
     print("ended", os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
@@ -58,8 +60,8 @@ class Writers:
         assert self.server.stdout is not None
         self.orders, self.said = self.server.stdin, self.server.stdout
 
-    def start(self) -> int:
-        self.orders.write("go\n")
+    def start(self, order: str = "be killed") -> int:
+        self.orders.write(f"{order}\n")
         self.orders.flush()
         return int(self.said.readline())
 
@@ -87,7 +89,7 @@ def test_kills_at_random_moments_lose_nothing_that_was_reported(tmp_path: Path) 
                 time.sleep(0.2)
             os.kill(pid, signal.SIGKILL)
             reported |= {line for line in writers.lines_until("ended") if len(line) == 32}
-        writers.start()
+        writers.start("finish")
         assert writers.lines_until("ended")[-1] == "ended 0"
         writers.orders.close()
 

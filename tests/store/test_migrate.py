@@ -199,7 +199,7 @@ def test_a_revision_is_read_from_a_plain_table(tmp_path: Path) -> None:
         raw.executescript(
             f"DROP TABLE {migrate.VERSION_TABLE}; CREATE VIEW {migrate.VERSION_TABLE} AS {endless} WHERE i < 0"
         )
-    for read in (Store.open, lambda url: query(url, "best", time_limit_s=5), lambda url: open_source(url).__enter__()):
+    for read in (Store.open, lambda url: query(url, "best", time_limit_s=60), lambda url: open_source(url).__enter__()):
         with pytest.raises(StoreError, match="cuprof_revision is not a plain table"):
             read(f"sqlite:///{file}")
 
@@ -307,7 +307,7 @@ def test_processes_that_make_one_database_together_all_succeed(url: str) -> None
     for process in processes:
         process.start()
     for process in processes:
-        process.join(timeout=60)
+        process.join(timeout=150)
     assert [process.exitcode for process in processes] == [0] * 4
     with Store.open(url) as store:
         assert differences(store) == []

@@ -36,13 +36,13 @@ def pooled_url(postgres: Server, tmp_path: Path) -> Iterator[str]:
     )
     process = subprocess.Popen(["runuser", "-u", "postgres", "--", program, str(settings)], stderr=subprocess.DEVNULL)
     try:
-        give_up = time.monotonic() + 20
+        give_up = time.monotonic() + 100
         while not (folder / ".s.PGSQL.6543").exists() and time.monotonic() < give_up:
             time.sleep(0.05)
         yield f"postgresql+psycopg://postgres@/{url.database}?host={folder}&port=6543"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(100)
 
 
 def test_two_processes_share_a_sweep_behind_a_pooler(pooled_url: str) -> None:

@@ -110,8 +110,8 @@ def test_what_is_recorded_at_the_time_of_a_claim_is_not_granted(store: Store) ->
             outcomes.record(connection, sweep, make_outcome(TRIALS[0], message="as expected"))
             asked = pool.submit(store.claim, sweep, station, PLACES)
             if store.engine.dialect.name == "postgresql":
-                assert asked.result(30).granted == {TWO, THREE}
-        assert asked.result(30).granted == {TWO, THREE}
+                assert asked.result(100).granted == {TWO, THREE}
+        assert asked.result(100).granted == {TWO, THREE}
 
 
 def test_a_sweep_whose_process_lives_and_is_silent_is_taken_up(store: Store, wait: Callable[[float], None]) -> None:

@@ -45,14 +45,14 @@ class Server:
 
     def halt(self) -> None:
         """Stop the server and keep its data."""
-        self._call("pg_ctl", "-D", str(self._folder / "data"), "-m", "fast", "-w", "-t", "20", "stop")
+        self._call("pg_ctl", "-D", str(self._folder / "data"), "-m", "fast", "-w", "-t", "100", "stop")
 
     def resume(self) -> None:
         """Start the server on its data."""
         data = str(self._folder / "data")
         options = f"-c listen_addresses='' -c unix_socket_directories='{self._folder}' {self._settings}"
         log = str(self._folder / "log")
-        self._call("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")
+        self._call("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "100", "start")
 
     def stop(self) -> None:
         """Stop the server and remove its files."""
