@@ -105,7 +105,7 @@ def make_setting(fake_ncu: FakeNcu, tmp_path: Path) -> Callable[..., Setting]:
 
     def make(metrics: Sequence[str] = STUDY, **changes: Any) -> Setting:
         names = {each.name for each in fields(NcuConfig)} & changes.keys()
-        chosen = {"time_limit_s": 5.0, "replay": "kernel", **{name: changes.pop(name) for name in names}}
+        chosen = {"time_limit_s": 60.0, "replay": "kernel", **{name: changes.pop(name) for name in names}}
         asked = settle(NcuConfig(**chosen, metrics=tuple(metrics)))
         given: dict[str, Any] = {
             "executable": NcuExecutable(fake_ncu.path),

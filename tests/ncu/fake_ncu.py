@@ -3,7 +3,7 @@
 The folder FAKE_NCU holds `script.json`, a list of plays, one for each profiling run in turn, and the stand-in leaves
 `calls.jsonl` and `tasks.jsonl` there. A play has, all optional: `console` (text to print), `report` (file to copy to
 --export), `exit`, `progress` (identity → steps to append to the task's progress file; "all" stands for every trial of
-the task), `sleep_s`, `ignore_interrupt`, `kill` (a signal it sends itself).
+the task), `sleep_s`, `until` (a file to wait for), `ignore_interrupt`, `kill` (a signal it sends itself).
 """
 
 # ruff: noqa: T201 - printing is what this program is for
@@ -83,15 +83,17 @@ def main() -> None:
     progress = dict(play.get("progress", {}))
     if "all" in progress:
         progress = {trial["identity"]: progress["all"] for trial in task["trials"]}
-    with Path(task["progress_path"]).open("a") as file:
+    print(play.get("console", ""), flush=True)
+    if "report" in play:
+        shutil.copyfile(play["report"], options["--export"])
+    with Path(task["progress_path"]).open("a") as file:  # when all else is done: from here on its time is limited
         for identity, steps in progress.items():
             for step in steps:
                 step, _, message = step.partition(":")
                 file.write(json.dumps({"identity": identity, "step": step, "message": message}) + "\n")
-    print(play.get("console", ""), flush=True)
-    if "report" in play:
-        shutil.copyfile(play["report"], options["--export"])
     (FOLDER / "played").touch()
+    while "until" in play and not Path(play["until"]).exists():
+        time.sleep(0.01)
     time.sleep(play.get("sleep_s", 0))
     if "kill" in play:
         os.kill(os.getpid(), play["kill"])

@@ -63,7 +63,7 @@ def test_the_wait_ends_with_its_owner(tmp_path: Path) -> None:
         threading.Timer(0.4, owner.wait).start()
         started = time.monotonic()
         assert not wait_for_task(tmp_path / "task.json", owner.pid)
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 120
 
 
 def test_progress_names_the_trial_that_was_open(tmp_path: Path) -> None:
