@@ -34,6 +34,8 @@ from cuprof.core.plugins import list_plugins
 from cuprof.core.project import Project, bundled
 from cuprof.core.records import Calibration, Unavailable
 from cuprof.engine import launch
+from cuprof.engine.calibration import Calibrator, find_larger
+from cuprof.engine.executor import Executor
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.search.registry import GROUP
 from cuprof.store.tables import METADATA
@@ -120,8 +122,21 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
-    """Measure once what the host can do: half a second of a processor for each sweep that has a database of its own."""
+    """Measure once what the host can do: half a second of a processor for each sweep that has a database of its own.
+
+    A time that this rules out has it measured again, as without this: the host may have been slow the first time.
+    """
     measured: list[Calibration | Unavailable] = []
+
+    def measure_again(calibrator: Calibrator, executor: Executor, backend: str) -> None:
+        before = measured.copy()
+        measured.clear()
+        reconsider(calibrator, executor, backend)
+        match before, measured:
+            case [Calibration() as one], [Calibration() as other]:
+                measured[:] = [find_larger(one, other)]
+            case [_], _:
+                measured[:] = before
 
     def answer(worker: WorkerProcess, question: Any, *kinds: type, **limit: float) -> Any:
         if question != Calibrate("cpu"):
@@ -130,8 +145,9 @@ def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
             measured.append(ask(worker, question, *kinds, **limit))
         return measured[0]
 
-    ask = WorkerProcess.ask
+    ask, reconsider = WorkerProcess.ask, Calibrator.reconsider
     patch.setattr(WorkerProcess, "ask", answer)
+    patch.setattr(Calibrator, "reconsider", measure_again)
 
 
 @pytest.fixture(scope="session", autouse=True)

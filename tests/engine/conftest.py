@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,17 +19,21 @@ from cuprof.engine.calibration import Calibrator
 from cuprof.engine.checking import check_trials
 from cuprof.engine.devices import find_devices
 from cuprof.engine.executor import Executor
+from cuprof.engine.measurement import Measurement
 from cuprof.engine.observer import Observer
 from cuprof.engine.running import SweepResult, run_sweep
 from cuprof.results.queries import query
 from cuprof.store import Store
-from cuprof.worker.messages import WorkerSettings
+from cuprof.worker.messages import JobTrial, WorkerSettings
+from cuprof.worker.status_page import Phase
 
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = MeasureConfig(
     modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
 )
+PATIENT = LimitsConfig(build_s=100.0, check_s=100.0, trial_s=150.0)
 SHORT = LimitsConfig(build_s=2.0, check_s=2.0, trial_s=60.0)
+"""For what never ends; on a busy host all else may take longer."""
 
 
 @dataclass
@@ -94,7 +99,7 @@ class Bench:
         return self.project.root / "kernels" / "faulty" / "family.py"
 
     def config(self, *variants: str, **changes: Any) -> SweepConfig:
-        given = {"family": "faulty", "experiment": "", "measure": QUICK, "limits": SHORT, "command_line": "a test"}
+        given = {"family": "faulty", "experiment": "", "measure": QUICK, "limits": PATIENT, "command_line": "a test"}
         return SweepConfig(variants=variants or ("sound_first",), **{**given, **changes})
 
     def sweep(self, *variants: str, listener: Listener | None = None, **changes: Any) -> tuple[SweepResult, Listener]:
@@ -112,6 +117,31 @@ class Bench:
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with Store.open(self.project.database_url, create=False, read_only=True) as store:
             return list(query(store.url, sql).itertuples(index=False, name=None))
+
+
+@contextmanager
+def short_limits(is_endless: Callable[[JobTrial, Phase, bool], bool]) -> Iterator[None]:
+    """Hold those trials to `SHORT` limits that a function names by their phase and whether they run alone."""
+    take_turn = Measurement._take_turn
+
+    def watch_turn(measurement: Measurement, trials: Sequence[JobTrial]) -> Iterator[Outcome]:
+        workers, limits, watch = measurement.workers, measurement.workers.limits, measurement.workers.watch
+        of_trial: Any = SimpleNamespace(**vars(limits))
+
+        def choose(trial: JobTrial, phase: Phase) -> None:
+            is_short = is_endless(trial, phase, measurement._is_alone)
+            vars(of_trial).update(vars(SHORT if is_short else limits))
+            watch(trial, phase)
+
+        workers.limits, workers.watch = of_trial, choose
+        try:
+            yield from take_turn(measurement, trials)
+        finally:
+            workers.limits, workers.watch = limits, watch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Measurement, "_take_turn", watch_turn)
+        yield
 
 
 @contextmanager

@@ -23,7 +23,9 @@ from tests.engine.test_grid import make_named
 class Played(Executor):
     """Answer every trial after a moment; the first executor's device may be lost."""
 
-    most, busy, lock = 0, 0, threading.Lock()
+    most, busy, changed = 0, 0, threading.Condition()
+    wanted = 1
+    """How many are to work at once: so many are waited for."""
     fault: BaseException | None = None
 
     def __init__(self, number: int, lost: bool = False) -> None:
@@ -35,15 +37,17 @@ class Played(Executor):
             return
         if self.fault is not None and self.place == 0:
             raise self.fault
-        with self.lock:
+        with self.changed:
             Played.busy += 1
             Played.most = max(Played.most, Played.busy)
+            self.changed.notify_all()
+            self.changed.wait_for(lambda: Played.most >= self.wanted, 60)
         time.sleep(0.02)
         for trial in batch.job.trials:
             self.stop_if_asked()
             outcome = Outcome(trial.identity, State.SKIPPED if self.fails else State.OK, "it has left" * self.fails)
             yield Result(batch, outcome, is_lost=self.fails)
-        with self.lock:
+        with self.changed:
             Played.busy -= 1
 
     def builds_ahead(self, backend: str) -> bool:
@@ -95,8 +99,11 @@ def dispatch(recorder: Recorded, jobs: Sequence[Job]) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_all_is_told_from_one_thread_and_several_executors_work_at_once(count: int) -> None:
-    Played.most = 0
+def test_all_is_told_from_one_thread_and_several_executors_work_at_once(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("most", 0), ("busy", 0), ("wanted", count)):
+        monkeypatch.setattr(Played, name, value)
     recorder = Recorded([Played(number) for number in range(count)])
     dispatch(recorder, [make_named(n, "ab") for n in range(6)])
     assert sorted(recorder.kept) == sorted(f"{n}{name}" for n in range(6) for name in "ab")

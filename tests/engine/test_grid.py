@@ -40,6 +40,11 @@ TRIALS = 768
 WANTED = {4: 3.6, 8: 7.0, 64: 50.0}
 
 
+@pytest.fixture(autouse=True)
+def _the_same_places_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuprof.engine.grid.random", random.Random(1))
+
+
 def draw(problem: str, count: int, seed: int = 1) -> list[float]:
     """Return so many durations in s as that problem's trials take."""
     return [each / 1000 for each in random.Random(seed).choices(RECORDED[problem], k=count)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,10 +21,12 @@ from cuprof.worker.status_page import NO_TRIAL, Phase, Status
 
 LIMITS = LimitsConfig(build_s=10, check_s=20, trial_s=30)
 OK = "ok"
+NOW_NS = 10**15
+"""The clock of all phases stands still: a busy host makes none of them older."""
 
 
 def at(index: int, phase: Phase, age_s: float = 0.0, begun: int = 1) -> Status:
-    return Status(index, phase, time.monotonic_ns() - int(age_s * 1e9), begun)
+    return Status(index, phase, NOW_NS - int(age_s * 1e9), begun)
 
 
 def died(index: int, phase: Phase, cause: str = "SIGSEGV", begun: int = 1) -> WorkerDiedError:
@@ -97,6 +99,8 @@ class Stage:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr("cuprof.worker.status_page.time", SimpleNamespace(monotonic_ns=lambda: NOW_NS))
+
     def make(*scripts: list[Any]) -> Stage:
         made = Stage(*scripts)
         monkeypatch.setattr(worker_process, "WorkerProcess", lambda *_: next(made.begun))

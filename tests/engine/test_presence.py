@@ -36,5 +36,5 @@ def test_a_request_to_stop_does_not_end_the_thread(monkeypatch: pytest.MonkeyPat
     executor.number = 7
     kept: Any = store
     with present(kept, [executor]):
-        assert store.again.wait(5.0)
+        assert store.again.wait(60.0)
     assert store.left == [7]

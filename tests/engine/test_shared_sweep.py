@@ -95,15 +95,17 @@ def test_each_card_measures_everything_and_the_sweep_goes_by_the_first(bench: An
 
 
 def test_a_station_that_waits_for_its_turn_says_so_to_those_who_ask(
-    bench: Any, monkeypatch: pytest.MonkeyPatch
+    bench: Any, make_listener: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
-    heard = Event()
+    heard, goes_on = Event(), Event()
 
     def beat(store: Store, doing: Mapping[int, str]) -> None:
         told.extend(doing.values())
         if any("waiting for its turn" in text for text in doing.values()):
             heard.set()
+        elif heard.is_set():
+            goes_on.set()
 
     @contextmanager
     def hold(locks: DeviceLocks, device: DeviceFacts) -> Iterator[None]:
@@ -113,6 +115,6 @@ def test_a_station_that_waits_for_its_turn_says_so_to_those_who_ask(
     monkeypatch.setattr("cuprof.engine.running.BEAT_S", 0.001)
     monkeypatch.setattr(Store, "beat", beat)
     monkeypatch.setattr(DeviceLocks, "hold", hold)
-    result, _ = bench.sweep("sound_first")
+    result, _ = bench.sweep("sound_first", listener=make_listener(on_finished=lambda _: goes_on.wait(60)))
     assert result.exit_code == 0
     assert "waiting" not in told[-1]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import os
 import random
 import shutil
@@ -40,13 +41,16 @@ BUILDS = ["sweep", "family=slow_builds", "tune.slow=1", "tune.part=0,1,2,3", "re
 COMPILERS = ("cc1plus", "as", "ld", "collect2")
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SERVER = """
-import json, os, signal, sys
+import contextlib, json, os, signal, sys
 from cuprof.cli.main import main
+from cuprof.core import interrupts
 import cuprof.cli.sweep, cuprof.cli.hydra_app, cuprof.engine.running, cuprof.cli.progress
 import cuprof.report.load, cuprof.cli.results, hydra
 from cuprof.engine.calibration import Calibrator
 Calibrator.calibrate = lambda *_: None  # it takes half a second and decides nothing here
+interrupts.PATIENCE_S = 600  # a second request is none to end at once, however late it comes
 for line in sys.stdin:
+    signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.STOPPING)  # until the command listens, and once it has ended
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -54,7 +58,14 @@ for line in sys.stdin:
         os.dup2(log, 1), os.dup2(log, 2)
         sys.stdin.close()
         sys.argv = ["cuprof", *json.loads(line)]
-        sys.exit(main())
+        code = interrupts.INTERRUPTED
+        with contextlib.suppress(KeyboardInterrupt), interrupts.heard():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.STOPPING)
+            code = main()
+            signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.STOPPING)
+        signal.pthread_sigmask(signal.SIG_BLOCK, interrupts.STOPPING)
+        sys.exit(code)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, interrupts.STOPPING)
     print(pid, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
 """
@@ -139,7 +150,7 @@ class Forge:
         left = list(self.temporary.iterdir())
         if or_swept and left:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr("cuprof.core.scratch.NEWBORN_S", 0.0)  # as if `NEWBORN_S` had gone by
+                patched.setattr("cuprof.core.scratch.NEWBORN_S", -math.inf)  # as if `NEWBORN_S` had gone by
                 remove_dead_folders(self.temporary)  # what every start does
             self.swept += len(left)
         assert [path.name for path in self.temporary.iterdir()] == []
@@ -233,7 +244,7 @@ def kill_often(forge: Forge, count: int) -> None:
         reported = sum(line.startswith("[") for line in log.read_text().splitlines())
         assert forge.runs() >= before + reported, "a trial was reported before it was durable"
         forge.assert_rows_are_whole()
-        forge.assert_nothing_is_left(within_s=5.0, or_swept=True)
+        forge.assert_nothing_is_left(within_s=30.0, or_swept=True)
         if forge.runs() == TRIALS or victim in ("guardian", "worker"):  # where trials may have crashed
             shutil.rmtree(forge.root / "db", ignore_errors=True)
     assert forge.swept <= 1 + count // 10, "folders are left by more than rare moments"
@@ -256,7 +267,7 @@ def stop_builds(forge: Forge, count: int) -> None:
         sent = chance.choice(ASKING) if number % 2 else signal.SIGKILL
         os.kill(engine, sent)
         assert forge.end() == (130 if sent in ASKING else -signal.SIGKILL)
-        forge.assert_nothing_is_left(within_s=5.0, or_swept=True)
+        forge.assert_nothing_is_left(within_s=60.0, or_swept=True)
         assert not [each for each in compiling if is_alive(each)]
     assert forge.swept == 0
 
@@ -272,7 +283,7 @@ def test_many_builds_that_are_stopped(forge: Forge) -> None:
 
 
 def test_a_few_requests_to_stop(forge: Forge) -> None:
-    interrupt_often(forge, 2, within_s=5.0)  # other tests run beside it
+    interrupt_often(forge, 2, within_s=60.0)  # other tests run beside it
 
 
 def test_a_few_kills(forge: Forge) -> None:

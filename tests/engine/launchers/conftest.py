@@ -66,10 +66,12 @@ class Launch:
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
         """Wait for something that a command does."""
-        give_up = time.monotonic() + 60
+        give_up = time.monotonic() + 150
         while not is_so():
             assert time.monotonic() < give_up, self.log()
-            assert self.begun[-1].poll() is None, self.log()
+            if self.begun[-1].poll() is not None:
+                assert is_so(), self.log()  # it may have done so as its last
+                return
             time.sleep(0.05)
 
     def log(self) -> str:
@@ -83,7 +85,7 @@ class Launch:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(20)
+                    process.wait(60)
                 process.kill()
                 process.wait()
         self.engine.dispose()

@@ -11,8 +11,16 @@ import pytest
 
 from tests.conftest import Result
 from tests.engine.launchers.conftest import Launch, launching
+from tests.living import command_of
 
 pytest.importorskip("joblib", reason="joblib is missing: pip install 'cuprof[joblib]'")
+pytestmark = pytest.mark.timeout(600)
+
+
+KEEPS = '"""Keeps to itself."""\n'
+WAITS = """    while problem.n > 4 and os.path.exists("{amid}"):  # so that neither job is done before one is killed
+        time.sleep(0.01)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +30,16 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launch]:
     Tests leave that sweep as it is, and may add others.
     """
     with launching(tmp_path_factory.mktemp("swept")) as launch:
+        amid = launch.root / "amid"
+        amid.touch()
+        family = launch.root / "kernels" / "restless" / "family.py"
+        family.write_text(family.read_text().replace(KEEPS, KEEPS + WAITS.format(amid=amid)))
         command = launch.start("launch=joblib", "launch.jobs=2", settle_s=0.5)
         launch.wait_until(lambda: launch.runs() > 0)
-        jobs = [one for one in psutil.Process(command.pid).children() if "launch=local" in one.cmdline()]
+        jobs = [one for one in psutil.Process(command.pid).children() if "launch=local" in command_of(one)]
         jobs[0].kill()
-        assert command.wait(80) == 0, launch.log()
+        amid.unlink()
+        assert command.wait(200) == 0, launch.log()
         yield launch
 
 
