@@ -29,7 +29,14 @@ from cuprof.worker.status_page import Phase
 
 FAMILIES = Path(__file__).parents[1] / "data" / "families"
 QUICK = MeasureConfig(
-    modes=("cold",), target=0.5, min_samples=3, max_samples=6, warmup=1, settle_seconds=0.0, flush="none"
+    modes=("cold",),
+    target=0.5,
+    min_samples=3,
+    max_samples=6,
+    patience_seconds=600.0,
+    warmup=1,
+    settle_seconds=0.0,
+    flush="none",
 )
 PATIENT = LimitsConfig(build_s=100.0, check_s=100.0, trial_s=150.0)
 SHORT = LimitsConfig(build_s=2.0, check_s=2.0, trial_s=60.0)

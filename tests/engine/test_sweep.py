@@ -272,17 +272,23 @@ def workers_of_this_process() -> list[psutil.Process]:
     return [child for child in psutil.Process().children() if "cuprof.worker" in command_of(child)]
 
 
+@pytest.mark.own_workers  # which are children of this process
 def test_a_worker_that_dies_between_jobs_costs_no_trial(bench: Any, make_listener: Callable[..., Any]) -> None:
+    killed: list[int] = []
+
     def kill_the_worker(trial: Any) -> None:
         for worker in workers_of_this_process():
             worker.kill()
+            killed.append(worker.pid)
 
     heard = make_listener(on_finished=kill_the_worker)
     result, _ = bench.sweep("sound_first", problem={"n": (1, 2, 3)}, listener=heard)
     assert [outcome.state for outcome in heard.outcomes.values()] == [State.OK] * 3
     assert result.exit_code == 0
+    assert len(killed) >= 2
 
 
+@pytest.mark.own_workers
 def test_ctrl_c_marks_the_sweep_and_the_same_command_goes_on(bench: Any, make_listener: Callable[..., Any]) -> None:
     def interrupt(trial: Any) -> None:
         if trial.problem.n == 2:
