@@ -246,7 +246,7 @@ def run_script(script: Path) -> subprocess.CompletedProcess[str]:
         env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": str(script.parent)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=170,
         check=False,
     )
 
@@ -275,7 +275,7 @@ MEETING = """
 import os, time
 from pathlib import Path
 Path(f"{os.getpid()}.pid").touch()
-for _ in range(600):
+for _ in range(2000):
     if len([*Path().glob("*.pid")]) == 2:
         break
     time.sleep(0.05)
