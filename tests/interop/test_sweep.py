@@ -191,6 +191,7 @@ def test_a_solutions_source_may_have_any_ending() -> None:
     assert load_function(msgspec.convert(made, Solution)).__name__ == "run"
 
 
+@pytest.mark.timeout(600)
 def test_a_solution_is_judged_against_the_definitions_own_reference(
     project: Project, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
