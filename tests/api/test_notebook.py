@@ -88,6 +88,7 @@ CELLS = (
 )
 
 
+@pytest.mark.timeout(900)
 def test_a_real_notebook_runs_a_comparison_of_what_its_cells_define(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,7 +98,8 @@ def test_a_real_notebook_runs_a_comparison_of_what_its_cells_define(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     monkeypatch.setenv("PYDEVD_DISABLE_FILE_VALIDATION", "1")
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
-    nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    limits = {"timeout": 300, "startup_timeout": 300}
+    nbclient.NotebookClient(book, **limits, resources={"metadata": {"path": str(tmp_path)}}).execute()
     *_, table = book.cells[2].outputs
     assert "mine (base)" in table.data["text/html"]
     said = book.cells[3].outputs[0].text

@@ -1,5 +1,7 @@
 """Judging pairs and counting verdicts, on samples that are drawn here."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,6 @@ def test_excluded_samples_do_not_count():
 
 
 FAMILY = """
-import time
 import numpy as np
 from cuprof.families import Array, Axis, Family, Signature, Tolerance, Tunable
 
@@ -58,28 +59,41 @@ family = Family(
 SPIN = Tunable("spin_ns", (0, 500_000), default=0)
 
 def make(problem, tune, inputs, outputs):
-    def run():
-        until = time.perf_counter_ns() + 200_000 + tune.spin_ns
-        outputs["y"][:] = 1
-        while time.perf_counter_ns() < until:
-            pass
-    return run
+    return lambda: outputs["y"].fill(1)
 
 family.cpu("base", tunables=(SPIN,))(make)
 family.cpu("other", tunables=(SPIN,))(make)
 """
 
 
+class SteadyExecutor(Executor):
+    """Runs all on a worker; a sample lasts 0.2 ms and the trial's wait, within 0.2 %, whatever else the host does."""
+
+    def measure(self, job):
+        rng, waits = np.random.default_rng(1), {trial.identity: trial.tunables["spin_ns"] for trial in job.trials}
+        for outcome in super().measure(job):
+            timings = []
+            for each in outcome.timings:
+                drawn = (200_000 + waits[outcome.identity]) * rng.normal(1, 0.002, len(each.samples))
+                samples = tuple(
+                    replace(one, duration_ns=float(ns)) for one, ns in zip(each.samples, drawn, strict=True)
+                )
+                timings.append(replace(each, samples=samples, summary=summarise(samples)))
+            yield replace(outcome, timings=tuple(timings))
+
+
 def test_each_comparison_is_a_sweep_of_the_pair(tmp_path):
     (tmp_path / "pair").mkdir()
     (tmp_path / "pair" / "family.py").write_text(FAMILY)
     family = load_family(tmp_path / "pair")
-    settings = MeasureConfig(modes=("cold",), max_samples=20, max_seconds=60, settle_seconds=0.0)
-    with Executor(WorkerSettings(), LimitsConfig()) as executor:
+    bounds = {"max_samples": 20, "max_seconds": 600, "patience_seconds": 600}
+    settings = MeasureConfig(modes=("cold",), settle_seconds=0.0, **bounds)
+    with SteadyExecutor(WorkerSettings(), LimitsConfig()) as executor:
         laboratory = aa_ab.Laboratory(executor, family, Point(steps=2), settings)
         found = laboratory.compare(500_000)
         assert found.base.summary.count == found.new.summary.count == 20
         assert found.judgement.verdict == "slower"
+        assert found.judgement.ratio == pytest.approx(3.5, rel=0.01)
         with pytest.raises(CuprofError, match="absent"):
             laboratory.time(absent=0)
 

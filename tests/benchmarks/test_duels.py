@@ -15,7 +15,7 @@ from cuprof.engine.executor import Executor
 from cuprof.search.standing import Standing
 from cuprof.statistics.verdict import Judgement, Verdict
 from cuprof.worker.messages import WorkerSettings
-from tests.benchmarks.test_aa_ab import FAMILY
+from tests.benchmarks.test_aa_ab import FAMILY, SteadyExecutor
 
 
 @pytest.fixture
@@ -28,7 +28,8 @@ def make_ring(folder: Path, runner: Executor) -> duels.Ring:
     (folder / "kernels" / "pair").mkdir(parents=True)
     text = FAMILY.replace("(0, 500_000)", "tuple(range(0, 1_000_001, 100_000))")
     (folder / "kernels" / "pair" / "family.py").write_text(text)
-    settings = MeasureConfig(modes=("cold",), max_samples=40, settle_seconds=0.0, flush="none")
+    bounds = {"max_samples": 40, "max_seconds": 600.0, "patience_seconds": 600.0}
+    settings = MeasureConfig(modes=("cold",), settle_seconds=0.0, flush="none", **bounds)
     config = SweepConfig(
         experiment="",
         family="pair",
@@ -59,10 +60,10 @@ def test_a_winner_that_is_not_the_best_is_right_if_it_is_level_with_it(
 
 def test_a_duel_on_the_host_finds_the_one_that_waits_least(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duels, "SLOWER", (0.0, 1.0, 3.0))
-    with Executor(WorkerSettings(), LimitsConfig()) as runner:
+    with SteadyExecutor(WorkerSettings(), LimitsConfig()) as runner:
         ring = make_ring(tmp_path, runner)
         trials = list(ring.prepare([0, 200_000, 600_000]).plan.trials)
-        fought = [ring.fight(ring.prepare([0, 200_000, 600_000]), trials[::-1], 10.0) for _ in range(2)]
+        fought = [ring.fight(ring.prepare([0, 200_000, 600_000]), trials[::-1], 10_000.0) for _ in range(2)]
     row = duels.make_row(trials, 0.05, fought)
     assert (row["best wins"], row["wrong"], row["slow ones beaten %"]) == (2, 0, 100)
     assert [ratio > 1 for ratio in map(float, row["as measured"].split())] == [False, True, True]

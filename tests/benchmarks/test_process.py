@@ -1,5 +1,6 @@
 import json
 import sys
+import time
 
 from benchmarks.process import ROOT, ask, run
 
@@ -11,9 +12,11 @@ def test_an_answer_file_is_taken_in_with_the_wall_time(tmp_path):
         "time.sleep(0.05)\n"
         "pathlib.Path(sys.argv[sys.argv.index('--answer') + 1]).write_text('{\"median_ns\": {\"k\": 5}}')\n"
     )
+    began = time.perf_counter()
     answered = ask("stand_in", tmp_path, environment={"PYTHONPATH": str(tmp_path)})
+    most_s = time.perf_counter() - began
     assert (answered.fault, answered.found) == ("", {"median_ns": {"k": 5}})
-    assert 0.05 <= answered.wall_s < 30
+    assert 0.05 <= answered.wall_s <= most_s
 
 
 def test_a_tool_that_is_not_installed_is_told_as_such(tmp_path):

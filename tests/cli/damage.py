@@ -75,8 +75,9 @@ def delete(path: Path, chosen: random.Random) -> str:
     """Delete rows that others refer to."""
     with closing(sqlite3.connect(path)) as database:
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        name = chosen.choice(names)
-        database.execute(f"DELETE FROM {name} WHERE random() % 2 = 0 OR 1 = {chosen.randrange(2)}")
+        name, is_all = chosen.choice(names), chosen.random() < 0.5
+        database.create_function("chance", 0, lambda: chosen.randrange(2))  # SQLite's own random() has no seed
+        database.execute(f"DELETE FROM {name} WHERE {'1' if is_all else 'chance()'}")
         database.commit()
     return name
 

@@ -86,6 +86,7 @@ def test_what_was_changed_is_told(
     assert (result.exit_code, told in result.err, result.err.count("\n")) == (2, True, 1), result
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [8])
 def test_a_few(cli: Callable[..., Result], project: Project, seed: int) -> None:
     run_all(cli, project, range(seed, seed + 8))

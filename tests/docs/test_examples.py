@@ -112,6 +112,7 @@ def test_the_script_shows_its_comparison(
     assert len(list(tmp_path.glob("pages/*.html"))) == 1
 
 
+@pytest.mark.timeout(600)
 def test_the_script_for_ci_passes_no_change_and_fails_a_wrong_one(
     tmp_path: Path, cli: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +129,7 @@ def test_the_script_for_ci_passes_no_change_and_fails_a_wrong_one(
     settings = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "GIT_CONFIG_GLOBAL": os.devnull}
 
     def run(*words: str) -> int:
-        return subprocess.run(words, cwd=mine, env=settings, capture_output=True, timeout=200).returncode
+        return subprocess.run(words, cwd=mine, env=settings, capture_output=True, timeout=500).returncode
 
     for words in (
         ("init", "-q", "-b", "main"),

@@ -21,6 +21,7 @@ NO_OUTPUT = ("glossary", "architecture", "index")
 """Pages that need no annotated output: lists, and the one for people who change the code."""
 
 
+@pytest.mark.timeout(600)
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     pytest.importorskip("sphinx")
     pytest.importorskip("furo")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -23,6 +22,7 @@ from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process, this_process
+from cuprof.store.stations import LEASE_S, clock
 from tests.conftest import Result
 
 TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11, 2**12)]
@@ -38,6 +38,14 @@ def text(found: Progress) -> str:
     return to_text(status_parts([found]), 200)
 
 
+def stop_the_clock(store: Store, monkeypatch: pytest.MonkeyPatch) -> float:
+    """Let progress be looked at in this moment, however long the test takes; return it."""
+    with store.snapshot() as connection:
+        now = clock(connection)
+    monkeypatch.setattr("cuprof.results.progress.clock", lambda connection: now)
+    return now
+
+
 def test_what_runs_where_what_failed_and_how_long_still(
     store: Store, monkeypatch: pytest.MonkeyPatch, cli: Callable[..., Result]
 ) -> None:
@@ -50,9 +58,10 @@ def test_what_runs_where_what_failed_and_how_long_still(
         store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
         store.record(sweep_id, make_outcome(trial, make_timing(5), state=state, message="it fell"))
     store.beat({mine: "time: one", theirs: "build: another"})
+    now = stop_the_clock(store, monkeypatch)
     with store.engine.begin() as connection:
-        for station, name, ago in ((mine, "joined_at", 30), (theirs, "joined_at", 30), (dead, "seen_at", 90)):
-            values = {name: time.time() - ago}
+        for station, joined_ago, seen_ago in ((mine, 30, 0), (theirs, 30, 0), (dead, 95, 90)):
+            values = {"joined_at": now - joined_ago, "seen_at": now - seen_ago}
             connection.execute(sa.update(t.station).where(t.station.c.id == station).values(**values))
         assert count_done(connection, sweep_id) == (3, 6)
         at_work = list_at_work(connection, sweep_id)
@@ -60,7 +69,7 @@ def test_what_runs_where_what_failed_and_how_long_still(
     found = read(store)
     assert (found.state, found.planned, found.done, found.failed) == ("running", 6, 3, 1)
     assert [station.state for station in found.stations] == ["working", "working", "silent"]
-    assert found.seconds_left == pytest.approx(30 / 2 * 3, abs=5)
+    assert found.seconds_left == pytest.approx(30 / 2 * 3)
     assert found.failures == ((TRIALS[2].label, "crashed: it fell"),)
     told = text(found)
     for part in ("3 of 6 trials, 1 failed", "left", "time: one", "build: another", "node-9", "silent: others take"):
@@ -84,10 +93,12 @@ def test_what_a_silent_station_holds_is_left_until_its_lease_ends(
     for trial, station in zip(TRIALS[:2], (mine, theirs), strict=True):
         store.claim(sweep_id, station, {trial.identity: TRIALS.index(trial)})
     store.record(sweep_id, make_outcome(TRIALS[0], make_timing(5)), Origin(mine))
+    now = stop_the_clock(store, monkeypatch)
     with store.engine.begin() as connection:
-        silent = sa.update(t.station).where(t.station.c.id == theirs).values(seen_at=time.time() - 20)
-        connection.execute(silent)
-    assert read(store).seconds_left == pytest.approx(40, abs=10)
+        for station, seen_ago in ((mine, 0), (theirs, 20)):
+            values = {"joined_at": now - 21, "seen_at": now - seen_ago}
+            connection.execute(sa.update(t.station).where(t.station.c.id == station).values(**values))
+    assert read(store).seconds_left == pytest.approx(LEASE_S - 20)
 
 
 def test_nobody_works_any_more(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
