@@ -49,7 +49,7 @@ def numba_stubs() -> str:
 
 
 CASES = [
-    pytest.param(name, marks=[pytest.mark.gpu, pytest.mark.timeout(300)] if needs_gpu(text) else [])
+    pytest.param(name, marks=[pytest.mark.gpu, pytest.mark.timeout(900)] if needs_gpu(text) else [])
     for name, text in BLOCKS.items()
     if name != "script.py"
 ]

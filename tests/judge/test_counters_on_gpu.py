@@ -19,7 +19,7 @@ from cuprof.judge.report import Report, Ruling
 from cuprof.judge.warden import Warden
 from cuprof.ncu.executable import get_executable
 
-pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(900)]
 
 N = 2**22
 METRICS = ("launch__grid_size", "launch__block_size", "dram__bytes_read.sum", "smsp__inst_executed.sum")

@@ -32,14 +32,14 @@ def require_unaccused(report: Any, file: Path) -> None:
     assert sorted(found) == sorted(list_variants(file))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_on_the_host(court: Any) -> None:
     file = FOLDER / "host_calls.py"
     require_unaccused(court.judge(file, n=2**13, measure=OFTEN), file)
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", ["cupy_calls", "torch_calls", "triton_calls", "numba_calls"])
 def test_on_a_gpu(court: Any, name: str) -> None:
     if name == "numba_calls" and not hasattr(np, "row_stack"):
@@ -49,7 +49,7 @@ def test_on_a_gpu(court: Any, name: str) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_sums_on_a_gpu(court: Any) -> None:
     file = FOLDER / "sums.py"
     require_unaccused(court.judge(file, family="reduction", n=2**20, measure=OFTEN), file)
