@@ -143,7 +143,7 @@ def write_family(court: Any) -> None:
     (folder / "family.py").write_text(dedent(FAMILY))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_child_computes_what_is_new(court: Any) -> None:
     write_family(court)
     files = [court.write(name, REMEMBERING % way) for name, way in WAYS.items()]
