@@ -62,7 +62,7 @@ class Nursery:
                 env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])},
             )
         self._lock = threading.Lock()
-        self.ended: dict[int, int] = {}
+        self._running: dict[int, Forked] = {}
 
     def start(
         self, command: Sequence[str], pass_fds: Sequence[int], stdout: IO[bytes], env: Mapping[str, str], **_: Any
@@ -76,7 +76,8 @@ class Nursery:
             pid = 0
             while not pid:
                 pid = self._hear()
-        return Forked(self, pid)
+            started = self._running[pid] = Forked(self, pid)
+        return started
 
     def load(self, module: str) -> None:
         """Import a module before the next worker is forked."""
@@ -95,7 +96,8 @@ class Nursery:
         pid, status = json.loads(self._ours.recv(MOST_BYTES))
         if status is None:
             return int(pid)
-        self.ended[pid] = status
+        if ended := self._running.pop(pid, None):  # the system may give its number to another one from now on
+            ended.returncode = status
         return 0
 
     def close(self) -> None:
@@ -109,10 +111,7 @@ class Forked:
 
     def __init__(self, nursery: Nursery, pid: int) -> None:
         self._nursery, self.pid, self.args = nursery, pid, "a worker of a test"
-
-    @property
-    def returncode(self) -> int | None:
-        return self._nursery.ended.get(self.pid)
+        self.returncode: int | None = None
 
     def poll(self) -> int | None:
         self._nursery.hear_all()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import psutil
+
+LONG_S = 120.0
+"""Wait this long for what takes a moment, unless others have the processors."""
 
 
 def is_alive(process: psutil.Process) -> bool:
@@ -29,3 +33,11 @@ def command_of(process: psutil.Process) -> str:
 def running_with(folder: Path) -> list[psutil.Process]:
     """Return the processes whose command names a folder: workers with their files there, and what they forked."""
     return [each for each in psutil.process_iter() if str(folder) in command_of(each) and is_alive(each)]
+
+
+def await_end(folder: Path) -> list[psutil.Process]:
+    """Wait until no process's command names a folder; return those that are left after all."""
+    give_up = time.monotonic() + LONG_S
+    while (left := running_with(folder)) and time.monotonic() < give_up:
+        time.sleep(0.02)
+    return left

@@ -6,6 +6,7 @@ A new back end needs no test of these: it needs the variants of tests/data/famil
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -159,7 +160,7 @@ def test_the_device_is_listed_under_the_number_that_opens_it(backend: Backend[Ru
 def test_calibration_measures_read_bandwidth(backend: Backend[Runnable]) -> None:
     calibration = backend.calibrate()
     assert calibration.backend == backend.spec.name
-    assert 1e8 < calibration.read_bandwidth < 1e14
+    assert 1e6 < calibration.read_bandwidth < 1e14  # bytes a second, however busy the host is
     assert calibration.details["read_bytes"] > 0
 
 
@@ -478,6 +479,7 @@ def test_every_measure_gives_a_duration_and_the_right_result(
     if measure not in desk.backend.spec.measures:
         pytest.skip(f"{desk.backend.spec.title} has no {measure} time")
     readings: list[Reading] = []
+    started = time.perf_counter_ns()
     for behaviour, times in (("adds", 1), ("adds_twice", 2)):
         runnable = desk.prepare(behaviour)
         for batch in {Measure.COLD: {1, runnable.launch_phases}, Measure.HOT: {1, 5}, Measure.TOTAL: {1}}[measure]:
@@ -486,7 +488,8 @@ def test_every_measure_gives_a_duration_and_the_right_result(
                 lambda runnable=runnable, batch=batch: readings.append(desk.session.begin(runnable, measure, batch)()),
             )
             assert count == batch * times
-    assert all(0 < reading.duration_ns < 1e10 for reading in readings)
+    elapsed_ns = time.perf_counter_ns() - started
+    assert all(0 < reading.duration_ns < elapsed_ns for reading in readings)
     assert all(reading.sm_clock_mhz is None or reading.sm_clock_mhz > 1 for reading in readings)
 
 

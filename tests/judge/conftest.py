@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
@@ -17,6 +19,8 @@ from cuprof.engine.calibration import Calibrator
 from cuprof.engine.observer import Observer
 from cuprof.families.origin import Folder
 from cuprof.judge.border.fork_server import ForkServer
+from cuprof.judge.border.signals import Ask
+from cuprof.judge.border.suspect import Lap, Suspect
 from cuprof.judge.contenders import check_file
 from cuprof.judge.court import Request, judge
 from cuprof.judge.report import Report
@@ -35,6 +39,60 @@ QUICK = MeasureConfig(
 """Enough for an interval of the median; each sample takes the judge tens of milliseconds of a processor."""
 FEW = replace(QUICK, min_samples=3, max_samples=3)
 """For rulings that no time decides."""
+PATIENCE_S = 100.0
+"""How long one step of a candidate may take whose limits are not what is tested, however busy the host is."""
+TRIP_NS, EXECUTION_NS = 100_000, 1_000_000
+
+
+def take_as_long(prepared: int, count: int) -> int:
+    """Return what a request takes on an even host, in nanoseconds, where one of the process's sets is as another."""
+    return TRIP_NS + count * EXECUTION_NS
+
+
+@contextmanager
+def even_host(
+    durations: Callable[[str], Callable[[int, int], int] | None] = lambda file: take_as_long,
+    is_limited: Callable[[str, bytes], bool] = lambda file, ask: False,
+) -> Iterator[None]:
+    """Let what others do on this host decide nothing: requests are carried out, and their times are given.
+
+    Args:
+        durations: of a file, told its name, or of the baseline, whose file has no name: what gives the duration of a
+            request from how many sets its process has prepared and how many executions it asks for. None leaves the
+            clock as it is.
+        is_limited: whether limits hold, told a file's name and what its process is asked.
+    """
+    begin, send, answer, clock = Suspect.__init__, Suspect.send, Suspect.await_answer, Suspect._clock_stopped
+    asked: dict[int, tuple[str, bytes, int]] = {}
+
+    def begin_named(self: Suspect, server: ForkServer, task: Any, *others: Any) -> None:
+        extension = getattr(task, "job", task).extension
+        asked[id(self)] = Path(extension.file).name if extension else "", b"", 0
+        begin(self, server, task, *others)
+
+    def send_and_note(self: Suspect, ask: bytes, count: int = 0) -> None:
+        file, _, prepared = asked[id(self)]
+        asked[id(self)] = file, ask, max(prepared, count if ask == Ask.PREPARE else 0)
+        send(self, ask, count)
+
+    def await_for_long(self: Suspect, limit_s: float, *kinds: Sequence[bytes]) -> bytes:
+        file, ask, _ = asked[id(self)]
+        if not is_limited(file, ask):
+            limit_s, self.deadline = PATIENCE_S, time.monotonic() + PATIENCE_S
+        return answer(self, limit_s, *kinds)
+
+    def clock_evenly(self: Suspect, ask: bytes, count: int, *others: Any) -> Lap:
+        lap, (file, _, prepared) = clock(self, ask, count, *others), asked[id(self)]
+        if (given := durations(file)) is None:
+            return lap
+        return Lap(given(prepared, count), is_sound=not lap.is_stirred, is_stirred=lap.is_stirred)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Suspect, "__init__", begin_named)
+        patch.setattr(Suspect, "send", send_and_note)
+        patch.setattr(Suspect, "await_answer", await_for_long)
+        patch.setattr(Suspect, "_clock_stopped", clock_evenly)
+        yield
 
 
 class Court:
@@ -86,6 +144,13 @@ class Court:
         databases = [request.database] if request.database else []
         warden = Warden(self.project.root, candidates, sandbox, memory_bytes, databases).ask_system()
         return judge(request, self.project, Observer(), self.server, warden)
+
+
+@pytest.fixture
+def _even_host() -> Iterator[None]:
+    """Let what others do on this host decide nothing."""
+    with even_host():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -185,6 +185,7 @@ def test_sources_on_a_device_of_its_own(court: Court, monkeypatch: pytest.Monkey
         monkeypatch.setattr(name, lambda device: False)
     monkeypatch.setattr("cuprof.judge.ahead.count_at_once", lambda: 8)
     monkeypatch.setattr("cuprof.judge.ahead.CONTEXT_BYTES", 1 << 20)
+    monkeypatch.setattr("cuprof.judge.ahead.PATIENCE_S", 100.0)  # where others have the processors
     monkeypatch.setattr(Executor, "prepare", lambda *words: (steps.append("prepare"), prepare(*words))[1])
     monkeypatch.setattr(Executor, "measure", lambda *words: (steps.append("measure"), run(*words))[1])
     check(court, "cl", CL, CL_INDEX, "opencl", measure=FEW)

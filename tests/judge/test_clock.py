@@ -52,7 +52,9 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
     def laps(counts: Sequence[int], take: Durations) -> list[Lap]:
         return [Lap(int(each + rng.normal(0, scatter_ns * (number == 0)))) for number, each in enumerate(take(counts))]
 
-    config = MeasureConfig(modes=("cold",), settle_seconds=0.0, min_samples=20, max_samples=40)
+    config = MeasureConfig(
+        modes=("cold",), settle_seconds=0.0, min_samples=20, max_samples=40, max_seconds=1e3, patience_seconds=1e3
+    )
     none: Any = lambda *_, **__: None  # noqa: E731
     suspect = SimpleNamespace(
         spins=True,

@@ -16,13 +16,14 @@ import pytest
 
 from cuprof.core.records import Outcome, State
 from cuprof.families.candidate import Extension
+from cuprof.judge import sets
 from cuprof.judge.border.suspect import STIRRING_NS, Suspect
 from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.contenders import Contender
 from cuprof.judge.legs import Course
 from cuprof.judge.referee import Border
 from cuprof.judge.report import Ruling
-from tests.judge.conftest import FEW
+from tests.judge.conftest import FEW, TRIP_NS, even_host, take_as_long
 
 FAMILY = """
 import numpy as np
@@ -160,28 +161,25 @@ def test_what_is_wrong_where_inputs_are_new_and_remembered_then_is_found(court: 
     assert "wrong on inputs that it met while it was timed" in candidate.message
 
 
-def test_one_that_is_slow_while_sets_are_counted_gets_more_of_them(court: Any) -> None:
+def test_one_that_is_slow_while_sets_are_counted_gets_more_of_them(court: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     file = court.write(
         "slow.py",
         """
-        import time
-
-        calls = []
-
         @family.cpu("mine")
         def mine(problem, tune, inputs, outputs):
-            calls.append(1)
-
-            def run():
-                if len(calls) == 1:
-                    time.sleep(0.012)
-                right(inputs, outputs)
-
-            return run
+            return lambda: right(inputs, outputs)
         """,
     )
+
+    def take(prepared: int, count: int) -> int:
+        """Return what requests take if executions are slow until a second set is prepared."""
+        return TRIP_NS + count * (12_000_000 if prepared == 1 else 10_000)
+
+    monkeypatch.setattr(sets, "MOST_PREPARE_S", 1e6)  # a busy host prepares and draws so slowly that these would decide
+    monkeypatch.setattr(sets, "MOST_DRAWING_S", 1e6)
     kept = court.folder / "kept.sqlite"
-    court.judge(file, database=kept, measure=FEW)
+    with even_host(lambda file: take if file else take_as_long):
+        court.judge(file, database=kept, measure=FEW)
     with sqlite3.connect(kept) as connection:
         counts = connection.execute(
             "SELECT json_extract(timing.details, '$.batch') FROM timing JOIN run ON run.id = run_id "
@@ -252,6 +250,7 @@ def test_what_a_timer_of_the_kernel_lets_go_on_is_found(
     assert "stopped" in candidate.message
 
 
+@pytest.mark.usefixtures("_even_host")
 def test_one_that_goes_on_between_its_turns_is_wrong_and_the_turn_it_disturbed_is_taken_again(
     court: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,7 +287,7 @@ def test_a_process_that_ends_while_it_is_stopped_is_missed(court: Any, monkeypat
         pause(self)
         for pid in {*self._stopped} - {self._main}:
             os.kill(pid, signal.SIGKILL)
-            until = time.monotonic() + 5
+            until = time.monotonic() + 60
             while Path(f"/proc/{pid}").exists() and time.monotonic() < until:
                 time.sleep(0.002)
             return

@@ -12,7 +12,7 @@ import pytest
 
 from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.report import Ruling
-from tests.judge.conftest import QUICK
+from tests.judge.conftest import QUICK, even_host
 
 FOLDER = Path(__file__).parent / "honest"
 OFTEN = replace(QUICK, min_samples=30, max_samples=40)
@@ -23,19 +23,26 @@ def list_variants(file: Path) -> list[str]:
     return re.findall(r'^@family\.\w+\("(\w+)"', file.read_text(), re.MULTILINE)
 
 
-def require_unaccused(report: Any, file: Path) -> None:
+def list_undecided(report: Any, file: Path) -> list[str]:
+    """Require that nobody is accused; return those of whom the judge could not tell, where others are at work."""
     found = {each.variant: (each.ruling, each.message) for each in report.candidates}
-    judged = {name: each for name, each in found.items() if TOO_BUSY not in each[1]}  # where others are at work
+    judged = {name: each for name, each in found.items() if TOO_BUSY not in each[1]}
     accused = {name: each for name, each in judged.items() if each[0] not in (Ruling.GOOD, Ruling.NOT_FASTER)}
     assert accused == {}
-    assert len(judged) > len(found) / 2
     assert sorted(found) == sorted(list_variants(file))
+    return sorted(found.keys() - judged.keys())
+
+
+def require_unaccused(report: Any, file: Path) -> None:
+    assert len(list_undecided(report, file)) < len(report.candidates) / 2
 
 
 @pytest.mark.timeout(900)
 def test_on_the_host(court: Any) -> None:
     file = FOLDER / "host_calls.py"
-    require_unaccused(court.judge(file, n=2**13, measure=OFTEN), file)
+    if list_undecided(court.judge(file, n=2**13, measure=OFTEN), file):
+        with even_host():  # all but their times
+            assert list_undecided(court.judge(file, n=2**13, measure=OFTEN), file) == []
 
 
 @pytest.mark.gpu

@@ -24,7 +24,7 @@ from cuprof.families.origin import load_family
 from cuprof.judge.contenders import find_like
 from cuprof.judge.report import Candidate, Report, Ruling
 from cuprof.judge.warden import Warden
-from tests.judge.conftest import FAMILIES, FEW, ROOT, Court
+from tests.judge.conftest import FAMILIES, FEW, ROOT, Court, even_host
 
 CL = "__kernel void doubles(__global const float* x, __global float* y, int n)"
 CU = 'extern "C" __global__ void doubles(const float* x, float* y, int n)'
@@ -104,7 +104,8 @@ def judged(make_court: Any) -> Report:
         file.write(CL + body(CL_INDEX, "3.0f"))
         file.flush()
         files = [*write_sources(court, "cl", CL, CL_INDEX), *files, Path(file.name)]
-        report: Report = court.judge(*files, **LIKE, measure=FEW, database=court.folder / "kept.sqlite")
+        with even_host():
+            report: Report = court.judge(*files, **LIKE, measure=FEW, database=court.folder / "kept.sqlite")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
     return report
 
@@ -231,7 +232,7 @@ def test_which_variant_a_source_stands_in_for() -> None:
     assert find_like(family, "cuda", "") == "doubles_cuda"
 
 
-@pytest.mark.usefixtures("namespaces")
+@pytest.mark.usefixtures("namespaces", "_even_host")
 def test_the_baselines_own_source_is_a_candidate_like_any_other(court: Court) -> None:
     require_opencl()
     (found,) = court.judge(FAMILIES / "backends" / "behaviours.cl", **LIKE, measure=FEW).candidates

@@ -177,7 +177,7 @@ def test_those_that_wait_hold_together_less_than_one_may(memory: int, threads: i
 
 
 def test_memory_and_threads_of_a_process_are_weighed() -> None:
-    code = "import threading, time; held = bytearray(1 << 27); threading.Thread(target=time.sleep, args=(9,)).start()"
+    code = "import threading, time; held = bytearray(1 << 27); threading.Thread(target=time.sleep, args=(600,)).start()"
     with subprocess.Popen([sys.executable, "-c", f"{code}; print(flush=True)"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None

@@ -17,6 +17,7 @@ from cuprof.core.processes import child_environment
 from cuprof.sandbox import probe, seccomp
 from cuprof.sandbox.landlock import find_version
 from cuprof.sandbox.settings import Sandbox
+from tests.living import LONG_S
 
 ROOT = Path(__file__).parents[2]
 DOCUMENT = ROOT / "docs" / "judging.md"
@@ -38,7 +39,7 @@ def clone():
         raise OSError
 def connect(family, address):
     with socket.socket(family) as one:
-        one.settimeout(1)
+        one.settimeout(60)
         one.connect(address)
 def read(path):
     if not open(path).read():
@@ -205,7 +206,7 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
         words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]), str(int(is_filtered)))
         done = subprocess.run(
             [python, "-B", "-c", HEAD + TRIES, *words],
-            capture_output=True, text=True, timeout=60, check=False, env=environment, cwd=ROOT,
+            capture_output=True, text=True, timeout=LONG_S, check=False, env=environment, cwd=ROOT,
             **({"user": user, "group": user, "extra_groups": ()} if user is not None else {}),
         )  # fmt: skip
     os.close(reader)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -56,11 +56,17 @@ def run(family: Family, *variants: str, **changes: Any) -> dict[str, Outcome]:
     return {variants[finished.index]: finished.outcome for finished in done}
 
 
-@pytest.fixture(scope="module")
-def outcomes() -> Mapping[str, Outcome]:
+@pytest.fixture(scope="module", autouse=True)
+def _all_are_compared() -> Iterator[None]:
+    """Compare as many executions as are wanted, though a busy host leaves comparisons no time beside executions."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(executions, "MOST_SHARE", 1e6)  # a busy host leaves comparisons no time beside executions
-        return run(load_family(FAMILY), "host", *(f"host_{fault}" for fault in SAID))
+        patch.setattr(executions, "MOST_SHARE", 1e6)
+        yield
+
+
+@pytest.fixture(scope="module")
+def outcomes(_all_are_compared: None) -> Mapping[str, Outcome]:
+    return run(load_family(FAMILY), "host", *(f"host_{fault}" for fault in SAID))
 
 
 def test_the_right_variant_is_right_in_each_execution_that_is_compared(outcomes: Mapping[str, Outcome]) -> None:

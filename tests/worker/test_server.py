@@ -52,13 +52,15 @@ def make_worker(folder: Path) -> tuple[server.Worker, Connection]:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Wire]:
-    """Yield the engine's end of the pipe of a worker in a thread."""
+def serving(folder: Path, *asked: object) -> Iterator[Wire]:
+    """Yield the engine's end of the pipe of a worker in a thread, which finds these messages when it begins."""
     worker, ours = make_worker(folder)
-    thread = Thread(target=worker.serve)
+    wire, thread = Wire(ours), Thread(target=worker.serve)
+    for message in asked:
+        wire.send(message)
     thread.start()
     try:
-        yield Wire(ours)
+        yield wire
     finally:
         ours.close()
         thread.join(LONG_S)
@@ -83,9 +85,7 @@ def test_what_a_device_needs_is_imported_once_nothing_more_is_asked(
     tmp_path: Path, imported: tuple[list[tuple[str, ...]], Event]
 ) -> None:
     found, event = imported
-    with serving(tmp_path) as wire:
-        wire.send(Describe("cpu"))
-        wire.send(Describe("cpu"))
+    with serving(tmp_path, Describe("cpu"), Describe("cpu")) as wire:
         assert isinstance(wire.receive(), DeviceFacts)
         assert isinstance(wire.receive(), DeviceFacts)
         assert event.wait(LONG_S)
@@ -116,7 +116,7 @@ def test_devices_are_opened_ahead_and_what_refuses_is_no_fault(tmp_path: Path, m
         wire.send(Open(("broken", "cpu")))
         wire.send(Describe("nothing like it"))
         assert isinstance(wire.receive(), Unavailable)
-        give_up = time.monotonic() + 30
+        give_up = time.monotonic() + LONG_S
         while len(opened) < 2 and time.monotonic() < give_up:  # a thread of the worker's opens them
             time.sleep(0.01)
     assert opened == [("broken", None), ("cpu", 1)]

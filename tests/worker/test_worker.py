@@ -7,7 +7,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from cuprof.worker import devices
 from cuprof.worker.devices import DeviceTable
 from cuprof.worker.messages import Describe, Finished, Job, JobDone, JobTrial, WorkerSettings
 from cuprof.worker.status_page import NO_TRIAL, Phase
-from tests.living import running_with
+from tests.living import LONG_S, await_end, running_with
 
 FAULTY = Path(__file__).parents[1] / "data" / "families" / "faulty"
 QUICK = MeasureConfig(
@@ -174,7 +174,7 @@ def test_closing_leaves_no_process_and_no_file() -> None:
 def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDiedError):
         do(worker, make_job("leaves_a_child"))
-    assert not running_with(worker.folder.path)
+    assert not await_end(worker.folder.path)
 
 
 @pytest.mark.own_workers
@@ -184,16 +184,23 @@ def test_children_that_left_the_session_are_ended_with_the_worker() -> None:
         assert do(worker, make_job("leaves_daemons", folder=folder))[0] == {"leaves_daemons": State.OK}
         files = worker.folder.path
         await_daemons(files)
-    assert not running_with(files)
+    assert not await_end(files)
 
 
 def await_daemons(files: Path) -> None:
-    """Wait until all four run: a grandchild may not have begun when its parent's answer comes."""
-    give_up = time.monotonic() + 30
-    while len(found := running_with(files)) < 4:
+    """Wait until all four run and no other: a grandchild may not have begun yet, and its parent not have gone."""
+    give_up = time.monotonic() + LONG_S
+    while len(found := running_with(files)) != 4 or not has_orphan(found):
         assert time.monotonic() < give_up, found
         time.sleep(0.02)
-    assert len(found) == 4
+
+
+def has_orphan(processes: list[psutil.Process]) -> bool:
+    """Return whether one is in a session whose first process has gone."""
+    pids = {each.pid for each in processes}
+    with suppress(ProcessLookupError):
+        return any(os.getsid(pid) not in pids for pid in pids)
+    return False
 
 
 @pytest.mark.own_workers
@@ -204,10 +211,7 @@ def test_a_guardian_that_is_killed_takes_the_others_along() -> None:
         files = worker.folder.path
         await_daemons(files)
         os.kill(worker.process.pid, signal.SIGKILL)
-    give_up = time.monotonic() + 30
-    while (left := running_with(files)) and time.monotonic() < give_up:
-        time.sleep(0.02)
-    assert not left
+    assert not await_end(files)
 
 
 @pytest.mark.own_workers
@@ -226,7 +230,7 @@ def test_who_is_idle_imports_what_the_next_job_may_need(tmp_path: Path, monkeypa
     (tmp_path / "broken.py").write_text("raise RuntimeError('a broken installation')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     idle = launch._launch(modules=("absent", "broken", "needed"))
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + LONG_S
     while not seen.exists() and time.monotonic() < give_up:
         time.sleep(0.05)
     assert seen.exists()

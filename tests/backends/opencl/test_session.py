@@ -5,13 +5,14 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cuprof.backends.buffers import GUARD_BYTES
-from cuprof.backends.contract import ReadingOptions
+from cuprof.backends.contract import Frame, Reading, ReadingOptions
 from cuprof.backends.opencl import backend as backend_module
 from cuprof.backends.opencl.backend import OpenClBackend
 from cuprof.backends.opencl.presence import find_devices
@@ -38,6 +39,7 @@ COUNT = 1000
 SIGNATURE = Signature({"x": Array((COUNT,), "float32")}, {"y": Array((COUNT,), "float32")})
 INPUTS = {"x": np.arange(COUNT, dtype=np.float32)}
 DEFINES = {"FACTOR": "2.0f"}
+LOOKS = 2000
 ADD = Launch("add", (16,), (64,), ("x", "y", 1.5, COUNT))
 
 
@@ -156,7 +158,12 @@ def test_kernel_time_grows_with_the_work(backend: OpenClBackend) -> None:
     much = prepare(opened, Launch("add", (count // 64,), (64,), ("x", "y", 1.0, count)))
     for runnable in (little, much):
         opened.run(runnable)
-    shortest = [min(opened.begin(each, Measure.COLD)().duration_ns for _ in range(5)) for each in (little, much)]
+    read = [partial(lambda each: opened.begin(each, Measure.COLD)().duration_ns, each) for each in (little, much)]
+    shortest = [min(take() for _ in range(5)) for take in read]
+    for _ in range(LOOKS):  # others who use the host add to times, and take nothing away
+        if shortest[1] > 5 * shortest[0]:
+            break
+        shortest[0] = min(shortest[0], read[0]())
     opened.close()
     assert shortest[1] > 5 * shortest[0]
 
@@ -175,11 +182,21 @@ def test_warnings_of_the_compiler_are_no_failure_and_are_kept(session: object) -
 
 
 @pytest.mark.parametrize(("measure", "several"), [(Measure.COLD, False), (Measure.HOT, True), (Measure.TOTAL, False)])
-def test_only_hot_samples_are_batches(session: object, measure: Measure, several: bool) -> None:
+def test_only_hot_samples_are_batches(
+    session: object, monkeypatch: pytest.MonkeyPatch, measure: Measure, several: bool
+) -> None:
     config = MeasureConfig(target=0.5, min_samples=3, max_samples=5, warmup=1)
     sampler = Sampler(session, config, "m", np.random.default_rng(1), lambda key: None, settle_ns=0.0)
-    taken = [timing for _ in range(5) for _, timing in sampler.sample([Subject(0, prepare(session, ADD))], measure)]
-    assert any(timing.details["batch"] > 1 for timing in taken) is several  # one execution may be held up
+    begin = session.begin
+
+    def take_short(*given: object) -> Frame:
+        """Execute, and tell of 10 µs: on a busy host it may be so much that one is enough."""
+        begin(*given)()
+        return lambda: Reading(1e4)
+
+    monkeypatch.setattr(session, "begin", take_short)
+    ((_, timing),) = sampler.sample([Subject(0, prepare(session, ADD))], measure)
+    assert (timing.details["batch"] > 1) is several
 
 
 def test_local_memory_is_reported(session: object) -> None:
