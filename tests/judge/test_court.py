@@ -85,17 +85,6 @@ def two(problem, tune, inputs, outputs):
 def three(problem, tune, inputs, outputs):
     return lambda: np.copyto(outputs["y"], inputs["x"])
 """
-CLOCK = """
-import time
-@family.cpu("clock")
-def clock(problem, tune, inputs, outputs):
-    real, began = time.perf_counter_ns, time.perf_counter_ns()
-    def run():
-        time.perf_counter_ns = lambda: began + (real() - began) // 1000
-        for _ in range(200):
-            right(inputs, outputs)
-    return run
-"""
 CLAIMS = """
 from dataclasses import replace
 from cuprof.core.point import Point
@@ -152,7 +141,6 @@ def judged(make_court: Any) -> Report:
         "reaches.py": REACHES,
         **claims,
         "honest.py": HONEST,
-        "clock.py": CLOCK,
         **ALIKE,
         "equal.py": EQUAL,
         "sees.py": SEES.replace("KEPT", repr(str(kept))),
@@ -169,7 +157,7 @@ def judged(make_court: Any) -> Report:
     def is_limited(file: str, ask: bytes) -> bool:
         return file == "reads_for_ever.py" or (file == "hangs.py" and ask == Ask.EXECUTE)
 
-    timed = dict.fromkeys(("", *BAD, "clock.py"))
+    timed = dict.fromkeys(("", *BAD))
     with pytest.MonkeyPatch.context() as patch, even_host(lambda file: timed.get(file, take_as_long), is_limited):
         patch.setattr(contenders, "copy_family", copy_what_is_there)
         report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29, measure=FEW, database=kept)
@@ -470,8 +458,3 @@ def test_a_variant_without_a_trial_is_said_beside_the_others(court: Court) -> No
     assert (found["absent"].ruling, found["absent"].message) == (
         Ruling.UNUSABLE, "none of its trials remain: none fits",
     )  # fmt: skip
-
-
-def test_a_clock_that_is_replaced_gains_nothing(judged: Report) -> None:
-    (each,) = of_file(judged, "clock.py")
-    assert each.ruling in (Ruling.NOT_FASTER, Ruling.WRONG)

@@ -171,6 +171,7 @@ def test_closing_leaves_no_process_and_no_file() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.own_workers  # whose commands name their folder
 def test_a_child_left_behind_is_ended_with_the_worker(worker: WorkerProcess) -> None:
     with pytest.raises(WorkerDiedError):
         do(worker, make_job("leaves_a_child"))
