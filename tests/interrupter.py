@@ -1,12 +1,30 @@
-"""A signal at a chosen instruction of what is run."""
+"""Signals to this process: at a chosen instruction of what is run, or after a moment."""
 
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+SOON_S = 0.5
+
+
+@contextmanager
+def signalled_soon(number: int) -> Iterator[None]:
+    """Send a signal to this process after a moment, but none to what follows the block."""
+    timer = threading.Timer(SOON_S, os.kill, (os.getpid(), number))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 class Interrupter:

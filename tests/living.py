@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
-LONG_S = 120.0
+LONG_S = 100.0
 """Wait this long for what takes a moment, unless others have the processors."""
 
 
@@ -33,6 +34,16 @@ def command_of(process: psutil.Process) -> str:
 def running_with(folder: Path) -> list[psutil.Process]:
     """Return the processes whose command names a folder: workers with their files there, and what they forked."""
     return [each for each in psutil.process_iter() if str(folder) in command_of(each) and is_alive(each)]
+
+
+def wait_for_end(pid: int) -> None:
+    """Wait until a process has ended, or fail; it may have already."""
+    give_up = time.monotonic() + LONG_S
+    with suppress(psutil.NoSuchProcess):
+        ending = psutil.Process(pid)
+        while is_alive(ending):
+            assert time.monotonic() < give_up, f"process {pid} is still there"
+            time.sleep(0.01)
 
 
 def await_end(folder: Path) -> list[psutil.Process]:

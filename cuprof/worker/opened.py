@@ -14,7 +14,7 @@ _WRITING = os.O_WRONLY | os.O_RDWR
 _CODE = (".py", ".pyc", ".so")
 """Code files. Their text, or their package's version, is part of an identity anyway."""
 _heard: set[str] | None = None
-"""What is opened now, by whichever thread; None while nobody listens."""
+"""The files that any thread has opened since the recording began; None outside a recording."""
 
 
 @contextmanager

@@ -113,7 +113,7 @@ class Sampler:
                     timing = self._finish(subject, clock)
                     if timing is not None:
                         active = [each for each in active if each is not subject]
-                        yield subject.key, replace(timing, rotation=self._rotation)
+                        yield subject.key, timing
                 if self.monitor:
                     self.monitor.refresh()
                 number += 1
@@ -171,7 +171,7 @@ class Sampler:
             details["median_sm_clock_mhz"] = round(clock, 1)
         details |= self.monitor.state if self.monitor else {}
         summary = summarise(samples, self.config.confidence, tick_ns)
-        return Timing(measure, self.method, tuple(samples), summary, reason, details)
+        return Timing(measure, self.method, tuple(samples), summary, reason, details, self._rotation)
 
     def _begin(self, subject: Subject, number: int | None = None) -> None:
         """Begin a frame as one of the round of this number; without one it does not count.

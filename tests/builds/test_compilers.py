@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -13,21 +12,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cuprof.builds import BuildPool
 from cuprof.builds.compilers import Compilers, Origin
 from cuprof.core.errors import BuildError, ImpossibleError, MissingDependencyError
 from tests.builds.fakes import Fake, load
-from tests.living import is_alive
+from tests.living import LONG_S, wait_for_end
 
 PARENT = "import os, psutil; image = psutil.Process(os.getppid()).ppid()"
 """The origin: the parent of the one that watches."""
 OWN = "import os; image = os.getpid()"
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 100.0
-"""How long to wait for what comes at once where the host does nothing else."""
 
 
 @pytest.fixture
@@ -65,7 +61,7 @@ def test_builds_that_run_no_code_of_the_users_share_a_process_while_it_lives(com
     os.kill(int(first), signal.SIGKILL)
     wait_for_end(int(first))
     (origin,) = compilers._origins.values()
-    assert origin._idle[0][0].poll(PATIENCE_S)  # until its end is told
+    assert origin._idle[0][0].poll(LONG_S)  # until its end is told
     assert ask(compilers, OWN, is_alone=False) != first
 
 
@@ -83,7 +79,7 @@ def test_builds_run_side_by_side(shared: Compilers, tmp_path: Path) -> None:
     meet = f"""
 import os, time
 from pathlib import Path
-place, give_up = Path({str(tmp_path)!r}), time.monotonic() + {PATIENCE_S}
+place, give_up = Path({str(tmp_path)!r}), time.monotonic() + {LONG_S}
 (place / str(os.getpid())).touch()
 while (image := len(list(place.iterdir()))) < 4 and time.monotonic() < give_up:
     time.sleep(0.01)
@@ -151,7 +147,7 @@ time.sleep(600)
 def test_a_pool_stops_a_build_at_its_own_limit(tmp_path: Path) -> None:
     begun = BuildPool(tmp_path).start(Fake("import time; time.sleep(600)"), 1.0)
     with pytest.raises(BuildError, match=r"took longer than 1 s and was stopped"):
-        begun.result(PATIENCE_S)
+        begun.result(LONG_S)
 
 
 def test_what_a_build_prints_is_no_answer(shared: Compilers) -> None:
@@ -180,7 +176,7 @@ def test_headers_are_compiled_ahead_once_two_builds_share_them(compilers: Compil
     headers = (load, "import sys; sys.headers = True")
     build = Fake("import sys; image = hasattr(sys, 'headers')", headers=headers)
     assert compilers.run(build).image == b"False"
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + LONG_S
     while compilers.run(build).image != b"True":
         assert time.monotonic() < give_up
 
@@ -242,7 +238,7 @@ def test_processes_end_with_their_owner(tmp_path: Path, ending: signal.Signals) 
     told = tmp_path / "told"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(told)], env=environment)
-    give_up = time.monotonic() + PATIENCE_S
+    give_up = time.monotonic() + LONG_S
     while not told.exists() or not told.read_text().endswith(" "):
         assert time.monotonic() < give_up
         time.sleep(0.01)
@@ -265,12 +261,3 @@ def test_an_order_reaches_an_origin_that_still_loads(tmp_path: Path) -> None:
     assert origin.run(Fake("image = b'late'")).image == b"late"
     assert origin.is_loaded()
     origin.end()
-
-
-def wait_for_end(process: int) -> None:
-    give_up = time.monotonic() + PATIENCE_S
-    with contextlib.suppress(psutil.NoSuchProcess):
-        ending = psutil.Process(process)
-        while is_alive(ending):
-            assert time.monotonic() < give_up, f"process {process} is still there"
-            time.sleep(0.01)

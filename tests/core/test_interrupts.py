@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 
-import psutil
 import pytest
 
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded, stop_if_requested
 from cuprof.core.processes import child_environment
-from tests.living import is_alive
+from tests.living import wait_for_end
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -132,12 +129,7 @@ with heard():
 def test_a_job_stops_when_its_launcher_has_gone() -> None:
     pipes: dict[str, int] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}  # the job's own would stay open
     started = subprocess.run([sys.executable, "-c", PARENT, CHILD], text=True, check=True, **pipes)  # type: ignore[call-overload]
-    give_up = time.monotonic() + 100
-    with contextlib.suppress(psutil.NoSuchProcess):  # it may have stopped already
-        job = psutil.Process(int(started.stdout))
-        while is_alive(job):
-            assert time.monotonic() < give_up, "the job goes on"
-            time.sleep(0.01)
+    wait_for_end(int(started.stdout))
 
 
 def test_a_request_before_the_command_listens_ends_it_as_later_ones_do() -> None:

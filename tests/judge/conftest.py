@@ -41,12 +41,15 @@ FEW = replace(QUICK, min_samples=3, max_samples=3)
 """For rulings that no time decides."""
 PATIENCE_S = 100.0
 """How long one step of a candidate may take whose limits are not what is tested, however busy the host is."""
-TRIP_NS, EXECUTION_NS = 100_000, 1_000_000
+TRIP_NS = 100_000
 
 
-def take_as_long(prepared: int, count: int) -> int:
-    """Return what a request takes on an even host, in nanoseconds, where one of the process's sets is as another."""
-    return TRIP_NS + count * EXECUTION_NS
+def take_each(execution_ns: int) -> Callable[[int, int], int]:
+    """Return what gives the nanoseconds of a request on an even host, where an execution on any set takes as long."""
+    return lambda prepared, count: TRIP_NS + count * execution_ns
+
+
+take_as_long = take_each(1_000_000)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cuprof.judge.report import Candidate, Ruling
-from tests.judge.conftest import QUICK, TRIP_NS, even_host
+from tests.judge.conftest import QUICK, even_host, take_each
 
 FOLDER = Path(__file__).parent / "attempts"
 FILES = sorted(FOLDER.glob("*.py"))
@@ -46,7 +46,7 @@ def judged(request: pytest.FixtureRequest, make_court: Any) -> dict[tuple[str, s
     attempts = {file.name for file in files}
     given_ns = {"": BASELINE_NS, honest.name: HONEST_NS}
     with even_host(
-        lambda file: None if file in attempts else lambda prepared, count: TRIP_NS + count * given_ns[file],
+        lambda file: None if file in attempts else take_each(given_ns[file]),
         lambda file, ask: file in attempts,  # others may need longer, where a host is busy
     ):
         report = court.judge(*files, honest, time_limit_s=LIMIT_S, memory_bytes=MEMORY_BYTES, measure=MEASURE)

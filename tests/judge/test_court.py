@@ -24,7 +24,7 @@ from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
-from tests.judge.conftest import FEW, QUICK, TRIP_NS, Court, N, even_host, take_as_long
+from tests.judge.conftest import FEW, QUICK, Court, N, even_host, take_as_long, take_each
 from tests.living import command_of
 
 HONEST = """
@@ -188,7 +188,7 @@ def test_a_faster_one_is_good_and_a_slower_one_is_not(court: Any) -> None:
     files = court.write("honest.py", HONEST), court.write("slow.py", SLOW)
     many = replace(QUICK, min_samples=30, max_samples=30, max_seconds=1e3, patience_seconds=1e3)
     execution_ns = {"": 1_000_000, "honest.py": 100_000, "slow.py": 40_000_000}
-    with even_host(lambda file: lambda prepared, count: TRIP_NS + count * execution_ns[file]):
+    with even_host(lambda file: take_each(execution_ns[file])):
         report = court.judge(*files, n=(8, N), baseline="cpu_chunks", tune={"chunk": (256,)}, measure=many)
     honest, slow = report.candidates
     assert (honest.ruling, honest.baseline, honest.variant) == (Ruling.GOOD, "cpu_chunks", "honest"), honest

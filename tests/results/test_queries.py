@@ -6,11 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from cuprof.core.interrupts import heard
 from cuprof.results import queries
 from cuprof.results.queries import list_queries, query, read
 from cuprof.store import Store
+from tests.interrupter import signalled_soon
 
 
 @pytest.fixture(scope="module")
@@ -249,20 +248,8 @@ def test_the_limit_is_for_all_that_is_fetched(filled: Store) -> None:
         deque(islice(rows.batches, 2000), maxlen=0)  # each of them comes soon
 
 
-@contextmanager
-def interrupted_soon() -> Iterator[None]:
-    """Send Ctrl-C to the block after a moment, and never to what follows it."""
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
-
-
 @pytest.mark.parametrize("is_heard", [True, False])
 def test_a_query_is_interrupted(url: str, is_heard: bool) -> None:
     Store.open(url).close()
-    with pytest.raises(KeyboardInterrupt), heard() if is_heard else nullcontext(), interrupted_soon():
+    with pytest.raises(KeyboardInterrupt), heard() if is_heard else nullcontext(), signalled_soon(signal.SIGINT):
         query(url, ENDLESS, time_limit_s=100)  # which would end it by another error

@@ -6,10 +6,8 @@ import os
 import random
 import signal
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 from cuprof.core.interrupts import heard
 from cuprof.store import Store
 from cuprof.store.connection import BUSY_SECONDS
-from tests.interrupter import Interrupter
+from tests.interrupter import Interrupter, signalled_soon
 
 SEED = int(os.environ.get("CUPROF_SEED", "1"))
 SAMPLES = 20
@@ -79,21 +77,14 @@ def test_a_reader_of_rows_without_end_can_be_stopped(tmp_path: Path) -> None:
     with Store.open(f"sqlite:///{tmp_path / 'a.sqlite'}"):
         pass
     store = Store.open(f"sqlite:///{tmp_path / 'a.sqlite'}", read_only=True, create=False)
-    with store, pytest.raises(KeyboardInterrupt), asked_to_stop(), store.snapshot() as connection:
+    with (
+        store,
+        pytest.raises(KeyboardInterrupt),
+        heard(),
+        signalled_soon(signal.SIGTERM),
+        store.snapshot() as connection,
+    ):
         connection.exec_driver_sql(endless)
-
-
-@contextmanager
-def asked_to_stop() -> Iterator[None]:
-    """Ask this process to stop soon, but not before it listens, since SIGTERM would end it then."""
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
-    with heard():
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
-            timer.join()
 
 
 def test_a_writer_that_waits_for_another_one_can_be_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +94,7 @@ def test_a_writer_that_waits_for_another_one_can_be_stopped(tmp_path: Path, monk
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         started = time.monotonic()
-        with pytest.raises(KeyboardInterrupt), asked_to_stop():
+        with pytest.raises(KeyboardInterrupt), heard(), signalled_soon(signal.SIGTERM):
             store.begin_sweep(FACTS)
         assert time.monotonic() - started < 60.0
         other.execute("ROLLBACK")
