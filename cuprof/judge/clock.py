@@ -6,7 +6,7 @@ import secrets
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cuprof.core.records import Measure, Sample, State, Timing
@@ -35,6 +35,10 @@ FRESH_TRIES, FRESH_DRAWS = 6, 4
 REMEMBERS, REMEMBERS_NS = {"cuda": (2.0, 2.0), "host": (1.3, 2.0)}, 20_000.0
 """A request on new contents may cost this much more (CPU time, duration) than on known ones, in one of `FRESH_TRIES`
 timings: others may use the machine, a device that rested has other clocks, and CPU time can be wasted side by side."""
+CROWDED_NS = 150_000
+"""A flush takes longer by more than this while another process works on the device, which changes between the two: by
+0.27 ms for short kernels, 2.4 ms for a long one (an H200)."""
+LOOKS = 3
 LATE = (
     "; the right result is there a moment later: the call leaves work on a stream or in a thread. Launch on the "
     "current stream, make it wait for yours (event.record, wait_event), or join the thread"
@@ -68,6 +72,8 @@ class Clock:
         is_graph: executions are captured as a graph.
         is_cold: the process has waited since its last request while results were compared.
         checked_ns: how long all of these comparisons took.
+        most_flush_ns: what a flush takes while nothing else works on the device.
+        crowded: of each flush since the last `is_crowded`, whether it took longer.
     """
 
     job: Job
@@ -78,13 +84,14 @@ class Clock:
     is_graph: bool = False
     is_cold: bool = False
     checked_ns: int = 0
+    crowded: list[bool] = field(default_factory=list)
 
     def set(self) -> None:
         """Find out how long requests take of themselves."""
         self.sets.draw_early(0)
-        trips, requests = [], len(self._counts(self.sets.task.count))
+        trips, requests, flushes_ns = [], len(self._counts(self.sets.task.count)), []
         for _ in range(RESPONSES):
-            self.sets.flush(self.job.measure.flush)
+            flushes_ns.append(self.sets.flush(self.job.measure.flush))
             trips.append(self.suspect.clock(Ask.NULL, [0] * requests, START_LIMIT_S, self.sets.look))
         trips = [laps for laps in trips if all(lap.is_sound for lap in laps)] or trips
         whole = [_add(laps) for laps in trips]
@@ -92,7 +99,22 @@ class Clock:
             float(statistics.median(first.duration_ns for first, *_ in trips)),
             float(statistics.median(each.duration_ns for each in whole)),
         )
+        self.most_flush_ns = statistics.median(flushes_ns) + CROWDED_NS
         self.most_look_ns = LOOK_SLACK * statistics.median(each.look_ns for each in whole) + LOOK_SLACK_NS
+
+    def is_crowded(self) -> bool:
+        """Return whether something works on the device now, or did so at most flushes since the last time.
+
+        Inputs are written before a flush and the clock runs after it, so a process that waits has nothing to do.
+        """
+        if not self.suspect.spins:
+            return False
+        crowded, self.crowded = self.crowded, []
+        return 2 * sum(crowded) > len(crowded) or all(self.is_shared() for _ in range(LOOKS))
+
+    def is_shared(self) -> bool:
+        """Return whether another process works on the device now."""
+        return self.sets.flush("none") > self.most_flush_ns
 
     def execute(self, *counts: int) -> list[Lap]:
         """Send requests one right after another, each for this number of executions."""
@@ -229,7 +251,7 @@ class Clock:
 
     def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:
         self.sets.give(max(counts))
-        self.sets.flush(flush)
+        self.crowded.append(self.sets.flush(flush) > self.most_flush_ns)
         return self.execute(*counts)
 
     def _conclude(self, measure: Measure, rounds: list[Round], reason: str) -> Timing:

@@ -44,6 +44,15 @@ MOST_KEPT = 8
 KEPT_SHARE = 4
 """All of them together keep at most 1/N of the memory that one candidate may have, and as many threads as one may."""
 LATE_S = 0.2
+LINGERS = (
+    "its kernels go on when the call has returned: they meet inputs before the clock runs, and slow others down; "
+    "wait for them in the call"
+)
+LINGERING_TRIES, FREE_LOOKS, FREE_S = 2, 50, 1.0
+"""Accuse a process only if the device is mostly free of work for so long after it has ended, so often in a row: other
+programs may work there as well, and end just then."""
+ROOM_SHARE = 4
+"""Keep a process until its next turn only if it leaves 1/N of the device's free memory to others."""
 MORE = 4
 """Prepare more sets if an execution takes so much less, among others, than by itself when their number was chosen."""
 TRIES, TRIES_S = 3, 0.1
@@ -104,9 +113,13 @@ class BorderExecutor(Executor):
         self.is_unavailable, waiting = False, self.border.waiting
         for trial in job.trials:
             key = job.origin, job.extension, job.problem, trial
-            referee = waiting.pop(key, None) or Referee(self, replace(job, trials=(trial,)))
+            referee, tries = waiting.pop(key, None) or Referee(self, replace(job, trials=(trial,))), 1
             outcome = referee.hold()
-            if outcome.state is State.OK and self._has_room(referee):
+            while referee.lingers and tries < LINGERING_TRIES:
+                referee.close()
+                referee, tries = Referee(self, replace(job, trials=(trial,))), tries + 1
+                outcome = referee.hold()
+            if outcome.state is State.OK and not referee.has_ended and self._has_room(referee):
                 waiting[key] = referee
             else:
                 referee.close()
@@ -117,6 +130,8 @@ class BorderExecutor(Executor):
         weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
         memory, threads = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
+        if not referee.leaves_room():
+            return False
         return len(weights) <= MOST_KEPT and threads <= MOST_THREADS and (not most or memory <= most)
 
     def calibrates(self, backend: str) -> bool:
@@ -130,7 +145,12 @@ class BorderExecutor(Executor):
 
 @dataclass
 class Referee:
-    """One trial: check it, time it, and check it again."""
+    """One trial: check it, time it, and check it again.
+
+    Attributes:
+        has_ended: its process was ended after its turn.
+        lingers: the device was free of work then, and not before.
+    """
 
     runner: BorderExecutor
     job: Job
@@ -140,6 +160,8 @@ class Referee:
     stack: ExitStack = field(default_factory=ExitStack)
     is_ready: bool = False
     prepare_s: float = 0.0
+    has_ended: bool = False
+    lingers: bool = False
 
     def close(self) -> None:
         """End the trial's process and release its memory."""
@@ -174,6 +196,7 @@ class Referee:
                     timing = self.clock.time(measure)
                 self.timings[measure] = timing
             self.suspect.rest()
+            self._require_idle()
         except RefusedError as error:
             state = State(error.refusal.state)
             return self._end(state, one_line(error.refusal.message), error.refusal.log)
@@ -190,6 +213,24 @@ class Referee:
         except FamilyError as error:
             return self._end(State.SKIPPED, f"the family's {error}", phase=OF_FAMILY)
         return self._end(State.OK)
+
+    def _require_idle(self) -> None:
+        """End a stranger's process beside which something works on the device; raise `FoundError` if that ends too."""
+        if self.job.extension is None or not self.clock.is_crowded():
+            return
+        self.has_ended = True
+        self.suspect.close()
+        looks = []
+        for _ in range(FREE_LOOKS):
+            time.sleep(FREE_S / FREE_LOOKS)
+            looks.append(self.clock.is_shared())
+        self.lingers = sum(looks) <= FREE_LOOKS / 4
+        if self.lingers:
+            raise FoundError(LINGERS, State.IMPLAUSIBLE)
+
+    def leaves_room(self) -> bool:
+        """Return whether its process leaves enough of the device's memory to others while it waits."""
+        return not self.suspect.spins or self.sets.find_room() >= self.sets.room_bytes // ROOM_SHARE
 
     def _begin(self, deadline: float) -> None:
         """Make inputs and references, share memory, and start the process.

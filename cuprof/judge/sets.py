@@ -121,6 +121,7 @@ class Sets:
 
     Attributes:
         order: which contents each row has.
+        room_bytes: what was free of the device's memory before.
     """
 
     task: Task
@@ -128,6 +129,7 @@ class Sets:
     memory: Any
     junk: Any
     draw_s: float
+    room_bytes: int
     seen: int = 0
 
     @classmethod
@@ -135,7 +137,8 @@ class Sets:
         """Allocate shared memory for the sets on a device, closed with the stack; one set has first inputs."""
         signature = pool.problem.signature
         layout, shared = Layout.of(signature), get_shared_memory(job.backend)
-        most = min(shared.most_bytes, shared.find_room(number) // MEMORY_SHARE) // layout.stride
+        room_bytes = shared.find_room(number)
+        most = min(shared.most_bytes, room_bytes // MEMORY_SHARE) // layout.stride
         count = max(1, min(MOST_SETS, max(LARGE_BYTES // layout.stride, MOST_LARGE), most))
         memory = shared(count, layout.stride, number)
         stack.callback(memory.close)
@@ -145,7 +148,7 @@ class Sets:
             started = time.monotonic()
             shown = as_long_as(signature, pool.problem.draw())
             took_s.append(time.monotonic() - started)
-        sets = cls(task, pool, memory, memory.get_junk(number), min(took_s))
+        sets = cls(task, pool, memory, memory.get_junk(number), min(took_s), room_bytes)
         sets.put(shown, POISON_BYTE)
         return sets
 
@@ -158,6 +161,10 @@ class Sets:
     def kind(self) -> str:
         """Return "cuda", or "host" for memory of the host."""
         return "cuda" if self.task.job.backend == "cuda" else "host"
+
+    def find_room(self) -> int:
+        """Return how many bytes of the device's memory are free now."""
+        return int(self.memory.find_room(self.task.number))
 
     def choose_count(self, took_ns: float, prepare_s: float) -> int:
         """Return on how many sets to execute at once."""
@@ -214,14 +221,21 @@ class Sets:
             self.task.layout.fill(row, inputs, byte)
         return self.memory.array_module.asarray(rows).view(np.uint64)
 
-    def flush(self, how: str) -> None:
-        """Fill the caches with other data once all is written."""
+    def flush(self, how: str) -> int:
+        """Fill the caches with other data once all is written; return for how long that took, in nanoseconds.
+
+        On a device something runs there in any case, so that it takes longer while another process works there.
+        """
         self.memory.wait()
+        started = time.perf_counter_ns()
         if how == "clean":
             self.junk.max()
         elif how == "dirty":
             self.junk.fill(1.0)
+        elif self.kind == "cuda":
+            self.junk[:1].fill(1.0)
         self.memory.wait()
+        return time.perf_counter_ns() - started
 
     def draw_early(self, count: int) -> None:
         """Choose the words to read once this number of executions has been reported."""

@@ -17,7 +17,7 @@ from cuprof.judge.border.suspect import Lap
 from cuprof.judge.clock import FRESH_DRAWS, Clock, Round
 from cuprof.judge.examiner import FoundError
 
-COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS = 256, 5_000.0, 30_000.0, 130_000.0
+COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS, FLUSH_NS = 256, 5_000.0, 30_000.0, 130_000.0, 85_000
 LONG = 40
 SLACK_NS = 350.0
 """docs/judging.md says how much of an execution may be hidden."""
@@ -67,7 +67,8 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
         pool=SimpleNamespace(trips_ns=(0.0, 0.0)),
         memory=SimpleNamespace(wait=none),
         was_there=lambda: True,
-        **dict.fromkeys(("look", "draw_early", "take", "repeat", "have", "give", "flush"), none),
+        flush=lambda how: FLUSH_NS,
+        **dict.fromkeys(("look", "draw_early", "take", "repeat", "have", "give"), none),
     )
     job = SimpleNamespace(measure=config, methods={Measure.COLD: "method"}, extension=None, backend="cuda")
     examiner = SimpleNamespace(check_some=lambda count: False, check_known=none, check_new=none)
@@ -173,3 +174,29 @@ def test_new_contents_are_drawn_again_where_the_process_went_on_by_itself(monkey
     monkeypatch.setattr(clock, "_read", lambda counts, flush, most: [next(laps)])
     assert clock._read_new(COUNT, "none") == busy
     assert not list(laps)
+
+
+@pytest.mark.parametrize(
+    ("during", "afterwards", "expected"),
+    [(85_000, 8_000, False), (360_000, 8_000, True), (85_000, 275_000, True), (200_000, 200_000, False)],
+    ids=["idle", "while inputs were written", "afterwards", "a little slow"],
+)
+def test_what_works_on_the_device_while_nothing_is_asked_is_found(
+    monkeypatch: pytest.MonkeyPatch, during: int, afterwards: int, expected: bool
+) -> None:
+    clock = make_clock(honest)
+    clock.job.extension = "a file"  # type: ignore[misc,assignment]
+    monkeypatch.setattr(clock.sets, "flush", lambda how: during)
+    clock.time(Measure.COLD)
+    monkeypatch.setattr(clock.sets, "flush", lambda how: afterwards)
+    assert clock.is_crowded() is expected
+    monkeypatch.setattr(clock.sets, "flush", lambda how: 8_000)
+    assert not clock.is_crowded()  # each turn counts by itself
+
+
+def test_a_few_crowded_flushes_are_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, flushes = make_clock(honest), cycle([FLUSH_NS, FLUSH_NS, 30 * FLUSH_NS])
+    clock.job.extension = "a file"  # type: ignore[misc,assignment]
+    monkeypatch.setattr(clock.sets, "flush", lambda how: next(flushes))
+    clock.time(Measure.COLD)
+    assert not clock.is_crowded()

@@ -5,8 +5,14 @@ from __future__ import annotations
 from types import SimpleNamespace
 from unittest.mock import Mock
 
+import pytest
+
+from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.judge.referee import Referee
+from cuprof.judge import referee as module
+from cuprof.judge.examiner import FoundError
+from cuprof.judge.referee import BorderExecutor, Referee
+from cuprof.worker.messages import Job
 
 
 def test_more_sets_are_prepared_for_as_long_as_more_are_wanted() -> None:
@@ -17,7 +23,62 @@ def test_more_sets_are_prepared_for_as_long_as_more_are_wanted() -> None:
     timed = []
     referee.suspect = Mock(spins=False)
     referee.sets = Mock(count=4, choose_count=lambda *_: [16, 100, 256, 256][len(timed) - 1])
-    referee.clock = Mock(time=lambda _: timed.append(referee.sets.count) or SimpleNamespace(summary=Mock()))
+    referee.clock = Mock(
+        time=lambda _: timed.append(referee.sets.count) or SimpleNamespace(summary=Mock()), is_crowded=lambda: False
+    )
     referee._prepare_sets = lambda count: setattr(referee.sets, "count", count)  # type: ignore[method-assign]
     assert referee.hold().state is State.OK
     assert timed == [4, 16, 100]
+
+
+def make_referee(*, is_crowded: bool, is_shared: bool) -> Referee:
+    """Return the referee of a process beside which something works on the device, and maybe after it."""
+    referee = Referee(Mock(), Mock(extension=Mock()))
+    referee.suspect = Mock()
+    referee.clock = Mock(is_crowded=lambda: is_crowded, is_shared=lambda: is_shared)
+    return referee
+
+
+def test_what_ends_with_its_process_was_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FREE_S", 0.0)
+    referee = make_referee(is_crowded=True, is_shared=False)
+    with pytest.raises(FoundError, match="its kernels go on when the call has returned"):
+        referee._require_idle()
+    assert referee.lingers
+    referee.suspect.close.assert_called_once()  # type: ignore[attr-defined]
+
+
+def test_what_goes_on_after_its_process_is_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FREE_S", 0.0)
+    referee = make_referee(is_crowded=True, is_shared=True)
+    referee._require_idle()
+    assert (referee.has_ended, referee.lingers) == (True, False)
+
+
+def test_a_process_on_an_idle_device_goes_on() -> None:
+    referee = make_referee(is_crowded=False, is_shared=False)
+    referee._require_idle()
+    assert not referee.has_ended
+
+
+@pytest.mark.parametrize(
+    ("lingers", "state"),
+    [([False], State.OK), ([True, False], State.OK), ([True, True], State.IMPLAUSIBLE)],
+    ids=["never", "once, as others may", "twice"],
+)
+def test_it_is_accused_of_work_that_goes_on_when_it_was_seen_twice(
+    monkeypatch: pytest.MonkeyPatch, lingers: list[bool], state: State
+) -> None:
+    turns = [
+        Mock(lingers=each, has_ended=each, hold=lambda each=each: Mock(state=State.IMPLAUSIBLE if each else State.OK))
+        for each in lingers
+    ]
+    given = iter(turns)
+    monkeypatch.setattr(module, "Referee", lambda *_: next(given))
+    executor = BorderExecutor.__new__(BorderExecutor)
+    executor.border, executor.judge = Mock(waiting={}), lambda outcome: outcome  # type: ignore[method-assign]
+    executor._has_room = lambda referee: True  # type: ignore[method-assign]
+    (outcome,) = executor.measure(Job(Mock(), "cuda", Point(n=1), (Mock(),), 0))
+    assert outcome.state is state
+    assert len(executor.border.waiting) == (state is State.OK)
+    assert [each.close.call_count > 0 for each in turns] == lingers

@@ -1,0 +1,54 @@
+"""What strangers try on a GPU: none is called good, and none makes an honest one beside it look worse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cuprof.judge.referee import LINGERS
+from cuprof.judge.report import Ruling
+from tests.judge.conftest import QUICK
+
+pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(900)]
+FILE = Path(__file__).parent / "attempts_on_gpu" / "stays_on_the_device.py"
+FAMILY = '''
+"""y = 2·x, three times over."""
+
+from cuprof.families import Array, Axis, Family, Signature, Tolerance
+
+family = Family(
+    name="thrice",
+    title="y = 2·x",
+    axes=(Axis("n", default=2**20, description="numbers"),),
+    signature=lambda problem: Signature({"x": Array((problem.n,))}, {"y": Array((problem.n,))}),
+    generate=lambda problem, rng: {"x": rng.random(problem.n, "float32")},
+    reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype("float64")},
+    tolerance=lambda problem, inputs, expected: Tolerance(reason="a doubled number is exact"),
+    useful_bytes=lambda problem: 8 * problem.n,
+)
+
+
+@family.library("thrice", requires="cupy")
+def thrice(problem, tune, inputs, outputs):
+    """Add three times."""
+    import cupy
+
+    x, y = inputs["x"], outputs["y"]
+    return lambda: [cupy.add(x, x, out=y) for _ in range(3)]
+'''
+
+
+def test_none_stays_on_the_device(court: Any) -> None:
+    folder = court.family.parent / "thrice"
+    folder.mkdir()
+    (folder / "family.py").write_text(FAMILY)
+    measure = replace(QUICK, min_samples=20, max_samples=20)
+    report = court.judge(FILE, family="thrice", n=2**20, rounds=2, measure=measure)
+    found = {each.variant: each for each in report.candidates}
+    assert found.pop("honest").ruling is Ruling.GOOD
+    assert found.pop("hoards_memory").ruling is Ruling.GOOD  # it has no memory of the device while others run
+    accused = [name for name, each in found.items() if each.ruling is Ruling.WRONG and LINGERS in each.message]
+    assert accused == [*found]
