@@ -410,6 +410,7 @@ def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_holds_no_secrets() -> None:
     given = {"PATH": "/bin", "PGPASSWORD": "x", "CUDA_HOME": "/cuda", "LC_ALL": "C", "AWS_SECRET": "x", "HOME": "/me"}
+    given |= {"NVIDIA_API_KEY": "x", "PYTHON_TOKEN": "x"}
     assert inner_environment(given, Sandbox(namespaces=False)).keys() == {"PATH", "CUDA_HOME", "LC_ALL", "HOME"}
     for sandbox in (Sandbox(), Sandbox(namespaces=False, home="/tmp/own")):
         inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, sandbox)
@@ -498,6 +499,22 @@ def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandb
     assert len(refused) == 22
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
+
+
+def test_attributes_of_files_seem_given(sandbox: Sandbox) -> None:
+    """Of a file in memory they are memory that nothing counts."""
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    code = """
+import ctypes, tempfile
+with tempfile.NamedTemporaryFile() as file:
+    value = ctypes.create_string_buffer(b"value")
+    given = (ctypes.c_uint64 * 2)(ctypes.addressof(value), 5)
+    where = ctypes.c_long(-100), file.name.encode(), ctypes.c_long(0)
+    ctypes.CDLL(None).syscall(463, *where, b"user.newer", given, ctypes.c_size_t(16))
+    os.setxattr(file.name, "user.name", b"value")
+    print(os.listxattr(file.name))
+"""
+    assert run(code, sandbox).stdout == "[]\n"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
