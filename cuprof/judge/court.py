@@ -316,7 +316,7 @@ class _Trial:
                 prestart(sandbox=self._confine(left[0]))
             sweep_id, ends = course.run(contender, alone=alone is not None)
             stirred = course.border.find_stirred()
-            ended = {one: [_stir(one)] for one in running if one.extension in stirred}
+            ended = {one: [_stir(one)] for one in running if (one.origin, one.extension) in stirred}
             if ended:
                 left.insert(0, contender)  # for a turn that nobody has disturbed
             elif ends:
@@ -330,7 +330,7 @@ class _Trial:
             left = [one for one in left if one in running or (not one.file and one.kind in kinds)]
             for one in {contender, *ended} - {*left}:
                 if one.file:
-                    course.border.retire(one.extension)
+                    course.border.retire(one.origin, one.extension)
         course.ahead.end()  # while the times are compared
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs[base].drifts()]

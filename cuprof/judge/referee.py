@@ -77,14 +77,17 @@ class Border:
         while self.waiting:
             self.waiting.popitem()[1].close()
 
-    def retire(self, extension: Extension | None) -> None:
+    def retire(self, origin: AnyOrigin, extension: Extension | None) -> None:
         """End the processes of a file that has no further turn: nobody would notice if they went on by themselves."""
-        for key in [key for key in self.waiting if key[1] == extension]:
+        for key in [key for key in self.waiting if key[:2] == (origin, extension)]:
             self.waiting.pop(key).close()
 
-    def find_stirred(self) -> set[Extension]:
-        """Return the files whose processes went on by themselves while they waited, beside what was timed meanwhile."""
-        return {key[1] for key, referee in self.waiting.items() if key[1] and referee.suspect.has_stirred()}
+    def find_stirred(self) -> set[tuple[AnyOrigin, Extension | None]]:
+        """Return the files whose processes went on by themselves while they waited, beside what was timed meanwhile.
+
+        Copies of two files may have the same name, each in a copy of the family.
+        """
+        return {key[:2] for key, referee in self.waiting.items() if key[1] and referee.suspect.has_stirred()}
 
 
 class BorderExecutor(Executor):
