@@ -50,7 +50,8 @@ class Sandbox:
         namespaces: give it its own view of files, processes and network; otherwise only the limits apply.
         devices: whether it can use the GPUs' device files.
         memory_bytes: of one process's own data, and of all processes together; 0 for no limit.
-        visible: files and folders to show inside although they are in a folder of `HIDDEN`.
+        covered: further folders that appear empty, and cannot be written: where temporary files are.
+        visible: files and folders to show inside although they are in a folder of `HIDDEN`, or a covered one.
         hidden: files that appear empty: databases and devices' locks, on which a lock alone stops others, and other
             candidates.
         home: without namespaces, the one folder that it may write.
@@ -60,6 +61,7 @@ class Sandbox:
     namespaces: bool = True
     devices: bool = True
     memory_bytes: int = 0
+    covered: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     home: str = ""

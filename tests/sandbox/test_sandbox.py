@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -347,6 +348,24 @@ open({str(folder / "seen")!r}, "r+")
     assert "Read-only file system" in done.stderr
     assert (folder / "written").read_text() == "written"
     assert (folder / "seen").read_text() == "seen"
+
+
+def test_a_covered_folder_appears_empty_but_for_what_is_to_be_seen(full: Sandbox) -> None:
+    with tempfile.TemporaryDirectory(dir=ROOT.parent if not ROOT.is_relative_to("/tmp") else "/opt") as folder:
+        for name in ("own", "other"):
+            Path(folder, name).mkdir()
+            Path(folder, name, "text").write_text(name)
+        shown = replace(full, covered=(folder,), visible=(f"{folder}/own",))
+        code = f"""
+print(os.listdir({folder!r}), open({folder!r} + "/own/text").read())
+for place in ("left", "own/left"):
+    try:
+        open(os.path.join({folder!r}, place), "w")
+    except OSError as error:
+        print(error.strerror)
+"""
+        done = run(code, shown)
+    assert done.stdout.splitlines() == ["['own'] own", *["Read-only file system"] * 2], done.stderr
 
 
 def test_others_are_out_of_reach(full: Sandbox) -> None:
