@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -293,7 +294,7 @@ class _Trial:
         if any(module in spec.imports for spec in found):
             return True
         for file in self.request.candidates:
-            with file.open("rb") as text:
+            with suppress(OSError), file.open("rb") as text:  # who admits it says that it cannot be read
                 if file.suffix == PYTHON and module.encode() in text.read(MOST_READ):
                     return True
         return False

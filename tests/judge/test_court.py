@@ -301,6 +301,19 @@ def test_a_file_that_is_gone_again_costs_itself_alone(judged: Report) -> None:
     assert (gone.ruling, "cannot be read" in gone.message) == (Ruling.UNUSABLE, True), gone
 
 
+def test_a_file_that_cannot_be_opened_costs_itself_alone(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, ask_system = [court.write(name, "nothing = family") for name in ("gone.py", "other.py")], Warden.ask_system
+
+    def ask_later(self: Warden) -> Warden:
+        files[0].unlink()
+        return ask_system(self)
+
+    monkeypatch.setattr(Warden, "ask_system", ask_later)
+    gone, other = court.judge(*files).candidates
+    assert "cannot be read" in gone.message
+    assert "adds no variant" in other.message
+
+
 def test_a_family_is_reached_and_stays_what_it_is(judged: Report) -> None:
     found = {each.variant: each.ruling for each in of_file(judged, "reaches.py")}
     assert found.keys() == {"cpu_whole_2", "cpu_whole_candidate"}
