@@ -33,7 +33,7 @@ from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Susp
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
-from cuprof.sandbox.confinement import MOST_THREADS
+from cuprof.sandbox.confinement import find_most_threads
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
@@ -120,7 +120,7 @@ class BorderExecutor(Executor):
         weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
         memory, threads = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
-        return len(weights) <= MOST_KEPT and threads <= MOST_THREADS and (not most or memory <= most)
+        return len(weights) <= MOST_KEPT and threads <= find_most_threads() and (not most or memory <= most)
 
     def calibrates(self, backend: str) -> bool:
         """Return False for the host, whose executions the border's own clock times."""
