@@ -19,6 +19,7 @@ from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
 from cuprof.judge import contenders
 from cuprof.judge.border.signals import Ask
+from cuprof.judge.contenders import check_file
 from cuprof.judge.court import Request, judge
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
@@ -284,6 +285,9 @@ def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
 def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         court.judge(court.folder / "none.py")
+    (court.folder / "link.py").symlink_to(court.write("text", ""))
+    with pytest.raises(UsageError, match="is not a candidate"):
+        check_file(court.folder / "link.py")
     for name in ("notes.txt", "mine.c"):
         with pytest.raises(UsageError, match=r"is not a candidate; .* \(C: @family\.kernel\)"):
             court.judge(court.write(name, ""))
