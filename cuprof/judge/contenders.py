@@ -259,12 +259,14 @@ def check_file(path: Path) -> Path:
     """Return a candidate's absolute path, or raise `UsageError` if it is not a candidate."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}; a candidate is a .cu, .cl, .py or .json file")
-    if path.suffix not in (*LANGUAGES, PYTHON, SOLUTION):
+    real = path.resolve()  # what a link leads to is read and run by its own name
+    if real.suffix not in (*LANGUAGES, PYTHON, SOLUTION):
+        shown = path if real.suffix == path.suffix else f"{path}, a link to {real.name},"
         raise UsageError(
-            f"{path} is not a candidate; name a source (.cu, .cl), a Python file with variants (C: @family.kernel), "
+            f"{shown} is not a candidate; name a source (.cu, .cl), a Python file with variants (C: @family.kernel), "
             "or a solution in JSON"
         )
-    return path.resolve()
+    return real
 
 
 def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> Candidate:

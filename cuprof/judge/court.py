@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -293,7 +294,7 @@ class _Trial:
         if any(module in spec.imports for spec in found):
             return True
         for file in self.request.candidates:
-            with file.open("rb") as text:
+            with suppress(OSError), file.open("rb") as text:  # who admits it says that it cannot be read
                 if file.suffix == PYTHON and module.encode() in text.read(MOST_READ):
                     return True
         return False
@@ -316,7 +317,7 @@ class _Trial:
                 prestart(sandbox=self._confine(left[0]))
             sweep_id, ends = course.run(contender, alone=alone is not None)
             stirred = course.border.find_stirred()
-            ended = {one: [_stir(one)] for one in running if one.extension in stirred}
+            ended = {one: [_stir(one)] for one in running if (one.origin, one.extension) in stirred}
             if ended:
                 left.insert(0, contender)  # for a turn that nobody has disturbed
             elif ends:
@@ -330,7 +331,7 @@ class _Trial:
             left = [one for one in left if one in running or (not one.file and one.kind in kinds)]
             for one in {contender, *ended} - {*left}:
                 if one.file:
-                    course.border.retire(one.extension)
+                    course.border.retire(one.origin, one.extension)
         course.ahead.end()  # while the times are compared
         for base in bases.values():
             self.notes += [f"the baseline drifts, so verdicts are less sure: {text}" for text in legs[base].drifts()]

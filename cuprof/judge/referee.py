@@ -33,7 +33,7 @@ from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Susp
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
-from cuprof.sandbox.confinement import MOST_THREADS
+from cuprof.sandbox.confinement import find_most_threads
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
@@ -86,14 +86,17 @@ class Border:
         while self.waiting:
             self.waiting.popitem()[1].close()
 
-    def retire(self, extension: Extension | None) -> None:
+    def retire(self, origin: AnyOrigin, extension: Extension | None) -> None:
         """End the processes of a file that has no further turn: nobody would notice if they went on by themselves."""
-        for key in [key for key in self.waiting if key[1] == extension]:
+        for key in [key for key in self.waiting if key[:2] == (origin, extension)]:
             self.waiting.pop(key).close()
 
-    def find_stirred(self) -> set[Extension]:
-        """Return the files whose processes went on by themselves while they waited, beside what was timed meanwhile."""
-        return {key[1] for key, referee in self.waiting.items() if key[1] and referee.suspect.has_stirred()}
+    def find_stirred(self) -> set[tuple[AnyOrigin, Extension | None]]:
+        """Return the files whose processes went on by themselves while they waited, beside what was timed meanwhile.
+
+        Copies of two files may have the same name, each in a copy of the family.
+        """
+        return {key[:2] for key, referee in self.waiting.items() if key[1] and referee.suspect.has_stirred()}
 
 
 class BorderExecutor(Executor):
@@ -130,9 +133,8 @@ class BorderExecutor(Executor):
         weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
         memory, threads = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
-        if not referee.leaves_room():
-            return False
-        return len(weights) <= MOST_KEPT and threads <= MOST_THREADS and (not most or memory <= most)
+        is_small = len(weights) <= MOST_KEPT and threads <= find_most_threads() and (not most or memory <= most)
+        return is_small and referee.leaves_room()
 
     def calibrates(self, backend: str) -> bool:
         """Return False for the host, whose executions the border's own clock times."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
 from cuprof.backends.registry import get_shared_memory
+from cuprof.core.errors import LaunchError
 from cuprof.core.processes import count_cores
 from cuprof.families import Arrays
 from cuprof.judge.border.layout import Layout, cut
@@ -99,7 +100,11 @@ class Pool:
         host = np.empty(layout.stride, np.uint8)
         names: frozenset[str] = frozenset()
         with ThreadPoolExecutor(THREADS) as threads:
-            for number, drawn in enumerate(threads.map(lambda _: self.problem.draw(), range(count))):
+            try:
+                drawing = threads.map(lambda _: self.problem.draw(), range(count))
+            except RuntimeError as error:  # a stranger has all that a container may have, until its keeper looks
+                raise LaunchError(f"no thread can be started: {error}") from None
+            for number, drawn in enumerate(drawing):
                 row = rows[number] if array_module is np else host
                 byte = (POISON_BYTE, SECOND_POISON_BYTE)[number % 2]
                 layout.fill(row, as_long_as(self.problem.signature, drawn), byte)

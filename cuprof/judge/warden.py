@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,6 +76,7 @@ class Warden:
             namespaces=not self.refusal,
             devices=devices,
             memory_bytes=self.memory_bytes or default_memory_bytes(),
+            covered=find_covered(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
             hidden=(*map(str, self._find_lockable()), *(str(other) for other in self.files if file and other != file)),
         )
@@ -87,7 +89,7 @@ class Warden:
 
     def _shown(self, folder: Path, file: Path | None) -> Iterable[Path]:
         """Return what to show of a folder: of everybody's, the candidate alone; of one with the project, its files."""
-        if file and str(folder) in HIDDEN:
+        if file and str(folder) in (*HIDDEN, *find_covered()):
             return [file]
         if folder in (self.root, *self.root.parents):
             return [path for path in folder.iterdir() if path.is_file() and not is_database(path.name)]
@@ -119,6 +121,13 @@ def start_ahead(sandboxes: Sequence[Sandbox | None]) -> None:
     """Start the workers of the first legs; all legs run on CUDA."""
     for place, sandbox in enumerate(sandboxes):
         prestart(sandboxes[: place + 1].count(sandbox), CUDA.imports, sandbox)
+
+
+def find_covered() -> tuple[str, ...]:
+    """Return the folder of temporary files where no sandbox hides it anyway: others' copies and logs lie there."""
+    folder = Path(os.path.realpath(tempfile.gettempdir()))
+    places = (folder, *folder.parents)
+    return () if folder == Path("/") or any(Path(each) in places for each in HIDDEN) else (str(folder),)
 
 
 def default_memory_bytes() -> int:

@@ -1,4 +1,4 @@
-"""Let the kernel limit a sandbox's memory, by a control group.
+"""Let the kernel limit a sandbox's memory, by a control group, and know the limits of the groups that are there.
 
 It takes version 2, and a group whose subgroups are this user's to make: `systemd-run --user --scope -p Delegate=yes`,
 say. Memory of every kind counts then: pages, files in memory, and what the kernel keeps for processes and files.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -108,6 +109,20 @@ def join_group(memory_bytes: int) -> ControlGroup | None:
             with contextlib.suppress(OSError):
                 return ControlGroup(parent, str(own.relative_to(parent)), memory_bytes)
     return None
+
+
+def list_thread_limits() -> Iterator[int]:
+    """Yield how many threads the groups that this process is in may have, as far as they can be seen from here."""
+    with contextlib.suppress(OSError):
+        for line in OWN.read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds and "pids" not in kinds.split(","):  # before version 2 each kind has groups of its own
+                continue
+            top = ROOT / "pids" if kinds else ROOT
+            own = top / path.lstrip("/")
+            for group in (own, *own.parents)[: len(own.relative_to(top).parts) + 1]:
+                with contextlib.suppress(OSError, ValueError):  # or there is none, which is called "max"
+                    yield int((group / "pids.max").read_text())
 
 
 def _find_own() -> Path | None:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
-from cuprof.sandbox.cgroup import ControlGroup, join_group
+from cuprof.sandbox.cgroup import ControlGroup, join_group, list_thread_limits
 from cuprof.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, control, drop_capabilities
 from cuprof.sandbox.landlock import write_only_in
 from cuprof.sandbox.seccomp import refuse_calls
@@ -39,8 +39,9 @@ MOST_FILES, SOCKET_BYTES = 512, 1 << 18
 """Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. Sockets
 may hold 750 more on their way to a process, which no process shows. The kernel counts these for a user, and refuses to
 send any beyond the sender's own limit: others, who usually have 1024, can still send theirs."""
-MOST_THREADS = 4096
-"""Of all processes together: the machine has numbers for 32768 by default."""
+MOST_THREADS, THREADS_SHARE = 4096, 4
+"""Of all processes together: the machine has numbers for 32768 by default. A container or a user may have fewer: one in
+N of them, since candidates that wait may have as many as the one whose turn it is."""
 MOST_DEPTH = 16
 """Generations of processes: for each mapping the kernel keeps something for every ancestor."""
 THREAD_BYTES, NODE_BYTES = 1 << 15, 1 << 11
@@ -149,14 +150,14 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
-    most, why, most_watches = sandbox.memory_bytes, "", _read_most_watches()
+    most, why, most_watches, most_threads = sandbox.memory_bytes, "", _read_most_watches(), find_most_threads()
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
         depths = dict(_walk_family(first))
         family = [*depths]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
-        elif (held := weigh(family, sandbox)).threads > MOST_THREADS:
-            why = f"it has {held.threads} threads, over the limit of {MOST_THREADS}"
+        elif (held := weigh(family, sandbox)).threads > most_threads:
+            why = f"it has {held.threads} threads, over the limit of {most_threads}"
         elif (depth := max(depths.values())) > MOST_DEPTH:
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
         elif held.watches > most_watches:
@@ -259,6 +260,14 @@ def _count_files(pid: int, threads: Iterable[str]) -> int:
         if files:
             return len(files)
     return 0
+
+
+def find_most_threads() -> int:
+    """Return how many threads a sandbox's processes may have together."""
+    limits, of_user = [*list_thread_limits()], resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    if os.geteuid() and of_user != resource.RLIM_INFINITY:
+        limits.append(of_user)
+    return min([MOST_THREADS, *(limit // THREADS_SHARE for limit in limits)])
 
 
 def _read_most_watches() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -22,6 +23,8 @@ PASSED_ON = (
 )  # fmt: skip
 PASSED_ON_WHOLE = ("PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", "USER", "VIRTUAL_ENV")
 """Environment variables to pass on, by prefix and by name. No others, since environments hold passwords."""
+SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
+"""In the names of those that are not passed on all the same, such as NVIDIA_API_KEY."""
 PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 HOME = "/tmp/cuprof"
 """The current folder of a confined process. It may write here, as anywhere in /tmp."""
@@ -47,7 +50,8 @@ class Sandbox:
         namespaces: give it its own view of files, processes and network; otherwise only the limits apply.
         devices: whether it can use the GPUs' device files.
         memory_bytes: of one process's own data, and of all processes together; 0 for no limit.
-        visible: files and folders to show inside although they are in a folder of `HIDDEN`.
+        covered: further folders that appear empty, and cannot be written: where temporary files are.
+        visible: files and folders to show inside although they are in a folder of `HIDDEN`, or a covered one.
         hidden: files that appear empty: databases and devices' locks, on which a lock alone stops others, and other
             candidates.
         home: without namespaces, the one folder that it may write.
@@ -57,6 +61,7 @@ class Sandbox:
     namespaces: bool = True
     devices: bool = True
     memory_bytes: int = 0
+    covered: tuple[str, ...] = ()
     visible: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     home: str = ""
@@ -77,7 +82,9 @@ class Sandbox:
 def inner_environment(environment: Mapping[str, str], sandbox: Sandbox) -> dict[str, str]:
     """Return the environment of a process in a sandbox: what compilers keep stays in folders of its own."""
     passed = {
-        name: value for name, value in environment.items() if name in PASSED_ON_WHOLE or name.startswith(PASSED_ON)
+        name: value
+        for name, value in environment.items()
+        if name in PASSED_ON_WHOLE or (name.startswith(PASSED_ON) and not SECRET.search(name))
     }
     home = HOME if sandbox.namespaces else sandbox.home
     if not home:

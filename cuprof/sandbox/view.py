@@ -39,10 +39,14 @@ def enter_namespaces(sandbox: Sandbox) -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.make_read_only("/")
-    visible = _open_hidden((*needed_paths(), *sandbox.visible, *sandbox.writable))
+    visible = _open_hidden((*needed_paths(), *sandbox.visible, *sandbox.writable), sandbox)
+    for folder in sandbox.covered:
+        kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV)
     _hide(sandbox)
     for path, handle in sorted(visible.items()):
         _show(path, handle)
+    for folder in sandbox.covered:
+        kernel.make_read_only(folder)
     for path in sandbox.writable:
         kernel.make_writable(path)
     _empty((*sandbox.hidden, *(each for folder in sandbox.visible for each in _find_doors(folder))))
@@ -103,9 +107,10 @@ def list_devices(sandbox: Sandbox) -> Iterator[Path]:
         yield from (path for path in there.glob(pattern) if not path.is_dir() and not path.is_symlink())
 
 
-def _open_hidden(paths: Iterable[str]) -> dict[str, int]:
-    """Return path → descriptor of the paths inside a folder of `HIDDEN`; such a folder as a whole stays hidden."""
-    below = (path for path in paths if any(Path(folder) in Path(path).parents for folder in HIDDEN))
+def _open_hidden(paths: Iterable[str], sandbox: Sandbox) -> dict[str, int]:
+    """Return path → descriptor of the paths inside a folder that is hidden; such a folder as a whole stays hidden."""
+    hidden = {Path(folder) for folder in (*HIDDEN, *sandbox.covered)}
+    below = (path for path in paths if not hidden.isdisjoint(Path(path).parents))
     return {path: os.open(path, os.O_PATH) for path in below}
 
 

@@ -19,6 +19,7 @@ from cuprof.engine.observer import Observer
 from cuprof.interop.origins import copy_alone
 from cuprof.judge import contenders
 from cuprof.judge.border.signals import Ask
+from cuprof.judge.contenders import check_file
 from cuprof.judge.court import Request, judge
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
@@ -284,6 +285,9 @@ def test_what_cannot_be_judged(court: Any, text: str, message: str) -> None:
 def test_a_file_that_is_no_candidate_is_refused(court: Any) -> None:
     with pytest.raises(UsageError, match="there is no file"):
         court.judge(court.folder / "none.py")
+    (court.folder / "link.py").symlink_to(court.write("text", ""))
+    with pytest.raises(UsageError, match="is not a candidate"):
+        check_file(court.folder / "link.py")
     for name in ("notes.txt", "mine.c"):
         with pytest.raises(UsageError, match=r"is not a candidate; .* \(C: @family\.kernel\)"):
             court.judge(court.write(name, ""))
@@ -299,6 +303,19 @@ def test_a_name_that_is_too_long_is_no_lie(court: Any) -> None:
 def test_a_file_that_is_gone_again_costs_itself_alone(judged: Report) -> None:
     (gone,) = of_file(judged, "gone.py")
     assert (gone.ruling, "cannot be read" in gone.message) == (Ruling.UNUSABLE, True), gone
+
+
+def test_a_file_that_cannot_be_opened_costs_itself_alone(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, ask_system = [court.write(name, "nothing = family") for name in ("gone.py", "other.py")], Warden.ask_system
+
+    def ask_later(self: Warden) -> Warden:
+        files[0].unlink()
+        return ask_system(self)
+
+    monkeypatch.setattr(Warden, "ask_system", ask_later)
+    gone, other = court.judge(*files).candidates
+    assert "cannot be read" in gone.message
+    assert "adds no variant" in other.message
 
 
 def test_a_family_is_reached_and_stays_what_it_is(judged: Report) -> None:

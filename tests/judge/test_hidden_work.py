@@ -190,11 +190,16 @@ def test_one_that_is_slow_while_sets_are_counted_gets_more_of_them(court: Any, m
 
 
 def test_processes_of_a_file_that_has_no_further_turn_end() -> None:
-    ours, others = Mock(), Mock()
+    ours, others, namesakes = Mock(), Mock(), Mock()
     files = [Extension(name, Path("/")) for name in ("a.py", "b.py")]
-    border = Border(*[Mock()] * 4, waiting={(Mock(), files[0], "0"): ours, (Mock(), files[1], "0"): others})
-    border.retire(files[0])
-    assert (ours.close.call_count, others.close.call_count, len(border.waiting)) == (1, 0, 1)
+    keys = ("copy", files[0], "0"), ("copy", files[1], "0"), ("another copy", files[0], "0")
+    border = Border(*[Mock()] * 4, waiting=dict(zip(keys, (ours, others, namesakes), strict=True)))
+    ours.suspect.has_stirred.return_value = True
+    others.suspect.has_stirred.return_value = namesakes.suspect.has_stirred.return_value = False
+    assert border.find_stirred() == {("copy", files[0])}
+    border.retire("copy", files[0])
+    assert [each.close.call_count for each in (ours, others, namesakes)] == [1, 0, 0]
+    assert len(border.waiting) == 2
 
 
 ENDS_FIRST = "threading.Thread(target=go_on).start(), libc.syscall(60 if platform.machine() == 'x86_64' else 93, 0)"

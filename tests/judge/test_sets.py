@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 from cuprof.config.model import MeasureConfig
+from cuprof.core.errors import LaunchError
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.families.origin import Folder
@@ -56,3 +59,12 @@ def test_all_contents_of_a_draw_differ_and_have_their_right_results(pool: Pool) 
     for number in range(COUNT):
         x = draw.contents[number].view(np.uint8)[place.offset : place.end].view(np.float32)
         assert np.array_equal(draw.find_right(number, pool.problem, process.layout).expected["y"], 2.0 * x)
+
+
+def test_a_machine_that_has_no_thread_left_ends_one_trial(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", refuse)
+    with pytest.raises(LaunchError, match="no thread can be started"):
+        Process(pool, is_stranger=True).take()

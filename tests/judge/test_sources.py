@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -137,6 +138,16 @@ def test_of_a_folder_that_all_users_share_a_candidate_sees_itself_alone(judged: 
     sandbox = Warden(Path("/home/me"), [place], memory_bytes=1).confine(court.family, place, devices=True)
     assert sandbox is not None
     assert sandbox.visible == (str(court.family), str(place))
+
+
+@pytest.mark.parametrize(("folder", "covered"), [("/opt/own", ("/opt/own",)), ("/tmp/own", ()), ("/", ())])
+def test_a_candidate_sees_no_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, covered: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    sandbox = Warden(tmp_path, [], memory_bytes=1).confine(tmp_path, None, devices=True)
+    assert sandbox is not None
+    assert sandbox.covered == covered
 
 
 def test_a_candidate_sees_no_lock_of_a_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from cuprof.core.errors import LaunchError
@@ -63,6 +64,18 @@ def await_byte(process: subprocess.Popen[bytes]) -> None:
     assert process.stdout is not None
     assert select.select([process.stdout], [], [], 60)[0]
     assert os.read(process.stdout.fileno(), 1) == b"x"
+
+
+def test_who_has_the_number_of_a_process_that_ended_is_not_stopped(child: subprocess.Popen[bytes]) -> None:
+    suspect = Bare(child)
+    with subprocess.Popen(["sleep", "60"]) as other:
+        try:
+            suspect._stopped = [child.pid, other.pid]
+            suspect.pause()
+            assert suspect._stopped == [child.pid]
+            assert psutil.Process(other.pid).status() == psutil.STATUS_SLEEPING
+        finally:
+            other.kill()
 
 
 def test_a_child_that_began_and_ended_while_all_waited_shows(child: subprocess.Popen[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.sandbox import cgroup
+from cuprof.sandbox import cgroup, confinement
 from cuprof.sandbox.cgroup import PREFIX, ROOT, join_group
 from cuprof.sandbox.settings import Sandbox
 from tests.sandbox.test_sandbox import GROUPED, full, refusal, run  # noqa: F401
@@ -103,3 +104,21 @@ print("{PREFIX}" in own)
     *refused, inside = run(code, limited, GROUPED).stdout.split()
     assert inside == "True"
     assert len(refused) == 2
+
+
+@pytest.mark.parametrize(("line", "most"), [("0::/mine", 300), ("4:cpu:/\n3:pids:/mine/inner", 100), ("0::/", 300)])
+def test_a_container_or_a_user_with_few_threads_is_left_most_of_them(
+    own: Path, monkeypatch: pytest.MonkeyPatch, line: str, most: int
+) -> None:
+    cgroup.OWN.write_text(line)
+    limits = {"mine": "max", ".": "1200", "pids/mine": "400", "pids/mine/inner": "1000"}
+    for name, text in limits.items():
+        folder = cgroup.ROOT / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "pids.max").write_text(f"{text}\n")
+    assert confinement.find_most_threads() == most
+    monkeypatch.setattr(cgroup, "OWN", own / "nowhere")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for limit, of_user in (((80, 100), 20), ((1 << 20,) * 2, 4096), ((resource.RLIM_INFINITY,) * 2, 4096)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, limit=limit: limit)
+        assert confinement.find_most_threads() == of_user

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -349,6 +350,24 @@ open({str(folder / "seen")!r}, "r+")
     assert (folder / "seen").read_text() == "seen"
 
 
+def test_a_covered_folder_appears_empty_but_for_what_is_to_be_seen(full: Sandbox) -> None:
+    with tempfile.TemporaryDirectory(dir=ROOT.parent if not ROOT.is_relative_to("/tmp") else "/opt") as folder:
+        for name in ("own", "other"):
+            Path(folder, name).mkdir()
+            Path(folder, name, "text").write_text(name)
+        shown = replace(full, covered=(folder,), visible=(f"{folder}/own",))
+        code = f"""
+print(os.listdir({folder!r}), open({folder!r} + "/own/text").read())
+for place in ("left", "own/left"):
+    try:
+        open(os.path.join({folder!r}, place), "w")
+    except OSError as error:
+        print(error.strerror)
+"""
+        done = run(code, shown)
+    assert done.stdout.splitlines() == ["['own'] own", *["Read-only file system"] * 2], done.stderr
+
+
 def test_others_are_out_of_reach(full: Sandbox) -> None:
     code = f"""
 import socket
@@ -410,6 +429,7 @@ def test_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_environment_holds_no_secrets() -> None:
     given = {"PATH": "/bin", "PGPASSWORD": "x", "CUDA_HOME": "/cuda", "LC_ALL": "C", "AWS_SECRET": "x", "HOME": "/me"}
+    given |= {"NVIDIA_API_KEY": "x", "PYTHON_TOKEN": "x"}
     assert inner_environment(given, Sandbox(namespaces=False)).keys() == {"PATH", "CUDA_HOME", "LC_ALL", "HOME"}
     for sandbox in (Sandbox(), Sandbox(namespaces=False, home="/tmp/own")):
         inner = inner_environment({**given, "CUPY_CACHE_DIR": "/mine"}, sandbox)
@@ -498,6 +518,22 @@ def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandb
     assert len(refused) == 22
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
+
+
+def test_attributes_of_files_seem_given(sandbox: Sandbox) -> None:
+    """Of a file in memory they are memory that nothing counts."""
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    code = """
+import ctypes, tempfile
+with tempfile.NamedTemporaryFile() as file:
+    value = ctypes.create_string_buffer(b"value")
+    given = (ctypes.c_uint64 * 2)(ctypes.addressof(value), 5)
+    where = ctypes.c_long(-100), file.name.encode(), ctypes.c_long(0)
+    ctypes.CDLL(None).syscall(463, *where, b"user.newer", given, ctypes.c_size_t(16))
+    os.setxattr(file.name, "user.name", b"value")
+    print(os.listxattr(file.name))
+"""
+    assert run(code, sandbox).stdout == "[]\n"
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")

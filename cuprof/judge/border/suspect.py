@@ -317,7 +317,8 @@ class Suspect:
         Raises:
             LostError: one cannot be stopped.
         """
-        until, pids = time.monotonic() + STOP_LIMIT_S, self._stopped or self._inner()
+        # Children may have ended since, and others may have their numbers by now.
+        until, pids = time.monotonic() + STOP_LIMIT_S, [self._main] if self._stopped == [self._main] else self._inner()
         while True:
             for pid in pids:
                 with suppress(OSError):
