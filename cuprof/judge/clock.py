@@ -13,7 +13,7 @@ from cuprof.core.records import Measure, Sample, State, Timing
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import START_LIMIT_S, Lap, Suspect
 from cuprof.judge.examiner import Examiner, FoundError
-from cuprof.judge.sets import Sets
+from cuprof.judge.sets import SPARE, Draw, Sets
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job
 from cuprof.worker.stopping import StoppingRule
@@ -24,8 +24,9 @@ LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
 """A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
 the caches lost."""
-ALIKE, ALIKE_NS = 2.0, {"cuda": 20_000.0, "host": 100_000.0}
-"""An execution by itself may take this much longer than one of many."""
+ALIKE, ALIKE_NS = {"cuda": 2.0, "host": 1.5}, {"cuda": 20_000.0, "host": 100_000.0}
+"""An execution by itself may take this much longer than one of many. Where two are worked on at once, it takes twice as
+long."""
 BUSY_HOST = "the host was busy with other work"
 TOO_BUSY = f"{BUSY_HOST}, so that nothing tells whether it remembers results; judge it again on a quieter machine"
 MOST_LAPS = 12
@@ -74,6 +75,7 @@ class Clock:
         checked_ns: how long all of these comparisons took.
         most_flush_ns: what a flush takes while nothing else works on the device.
         crowded: of each flush since the last `is_crowded`, whether it took longer.
+        alone_ns: the least time of an execution by itself on contents that a stranger had not met.
     """
 
     job: Job
@@ -85,6 +87,7 @@ class Clock:
     is_cold: bool = False
     checked_ns: int = 0
     crowded: list[bool] = field(default_factory=list)
+    alone_ns: float = 0.0
 
     def set(self) -> None:
         """Find out how long requests take of themselves."""
@@ -233,21 +236,40 @@ class Clock:
         they are in between.
         """
         counts, draws, is_due = self._counts(count), 0, True
+        is_alone, alone = self.job.extension is not None and len(counts) == 1 < count, list[Lap]()
         while is_due:
             draw = self.sets.take(count)
+            if is_alone and not any(lap.is_sound for lap in alone):
+                alone += self._read_alone(draw, count, flush)
             self.sets.repeat(count)
             self._lap(counts, flush)
             self.is_cold = False
             self.sets.have(draw, count)
             new = _add(self._read(counts, flush, most=1))  # the second time would meet them again
             draws += 1
-            is_due = not new.is_quiet and (draws < FRESH_DRAWS or new.is_stirred)
+            is_clear = new.is_quiet and (not is_alone or any(lap.is_sound for lap in alone))
+            is_due = not is_clear and (draws < FRESH_DRAWS or new.is_stirred)
+        if is_alone:
+            self.alone_ns = min(map(self._count_ns, [lap for lap in alone if lap.is_sound] or alone))
         if self.job.extension is not None:
             began = time.perf_counter_ns()
             self.examiner.check_new(count)
             self.is_cold = True
             self.checked_ns += time.perf_counter_ns() - began
         return new
+
+    def _read_alone(self, draw: Draw, count: int, flush: str) -> list[Lap]:
+        """Execute once by itself, on each of the contents of a draw that no set gets, and check the results."""
+        laps = []
+        for number in range(count, count + SPARE):
+            self.sets.repeat(count)
+            self._lap((count,), flush)
+            self.sets.have(draw.cut(number), 1)
+            laps += self._lap((1,), flush)
+            began = time.perf_counter_ns()
+            self.examiner.check_new(1)
+            self.checked_ns += time.perf_counter_ns() - began
+        return laps
 
     def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:
         self.sets.give(max(counts))
@@ -268,7 +290,8 @@ class Clock:
         if count > 1:
             shift_ns = max((whole_ns - most_ns) / executions - middle_ns, 0.0)
             one_ns = min(self._count_ns(each.one) for each in sound if each.one is not None)
-            if one_ns - most_one_ns > ALIKE * middle_ns + ALIKE_NS[self.sets.kind]:  # several were worked on at once
+            one_ns, kind = max(one_ns, self.alone_ns), self.sets.kind
+            if one_ns - most_one_ns > ALIKE[kind] * middle_ns + ALIKE_NS[kind]:  # several were worked on at once
                 shift_ns = max(shift_ns, one_ns - most_one_ns - middle_ns)
         if middle_ns + shift_ns <= 0:  # others used the device while round trips were timed: leave none out
             shift_ns = whole_ns / executions - middle_ns

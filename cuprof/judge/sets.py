@@ -32,6 +32,8 @@ LONG_NS = {"cuda": 5e6, "host": 20e6}
 MOST_PREPARE_S = 8.0
 MOST_DRAWING_S = 0.5
 """Prepare and draw only as many sets as fit into this time, but at least two."""
+SPARE = 3
+"""Draw so many more contents than there are sets, for executions by themselves."""
 THREADS = min(count_cores(), 8)
 """Draw contents in this many threads, side by side."""
 EARLY_ROWS, EARLY_WORDS = 4, 16
@@ -61,6 +63,11 @@ class Draw:
             held = {name: cut(row, place) for name, place in layout.places.items() if name in self.names}
             self.standards[number] = problem.find_right({**held, **self.apart[number]})
         return self.standards[number]
+
+    def cut(self, number: int) -> Draw:
+        """Return one row by itself."""
+        one = slice(number, number + 1)
+        return Draw(self.contents[one], apart=self.apart[one], names=self.names)
 
 
 @dataclass(eq=False)
@@ -184,9 +191,9 @@ class Sets:
         self.have(Draw(self._lay_out(problem.sets, POISON_BYTE), dict(enumerate(problem.standards))), count)
 
     def take(self, count: int) -> Draw:
-        """Return contents that are new to the process."""
+        """Return contents that are new to the process: for this many sets, and `SPARE` more."""
         layout, is_stranger = self.task.layout, self.task.job.extension is not None
-        draw = self.pool.take(self.seen, count, layout, self.memory.array_module, is_stranger=is_stranger)
+        draw = self.pool.take(self.seen, count + SPARE, layout, self.memory.array_module, is_stranger=is_stranger)
         self.seen = self.pool.number
         return draw
 

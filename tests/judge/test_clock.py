@@ -101,6 +101,33 @@ def test_executions_side_by_side_count_as_one_alone() -> None:
     assert find_median(side_by_side) > 0.5 * LONG * EXECUTION_NS
 
 
+def test_two_at_once_count_as_one_alone() -> None:
+    clock = make_clock(honest)
+    clock.sets.kind, clock.suspect.spins = "host", False
+    long_ns, rounds = 4_000_000, list[Round]()
+    for _ in range(20):
+        one, many = Lap(long_ns), Lap(COUNT // 2 * long_ns)
+        rounds.append(Round(many, one, (many.duration_ns - one.duration_ns) / (COUNT - 1), True))
+    assert clock._conclude(Measure.COLD, rounds, "enough").summary.median_ns > 0.9 * long_ns
+
+
+def test_one_alone_that_was_remembered_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request for one alone takes as long as its trip where its contents have been met."""
+    clock, long_ns = make_clock(honest), 4_000_000
+    clock.sets.kind, clock.suspect.spins, clock.job.extension = "host", False, "a stranger's"  # type: ignore[misc, assignment]
+    had: list[Any] = []
+
+    def lap(counts: tuple[int, ...], flush: str) -> list[Lap]:
+        is_new = bool(had) and had[-1] == "by itself"
+        return [Lap(COUNT // 8 * long_ns if counts[0] > 1 else long_ns if is_new else 30_000)]
+
+    monkeypatch.setattr(clock, "_lap", lap)
+    monkeypatch.setattr(clock.sets, "take", lambda count: SimpleNamespace(cut=lambda number: "by itself"))
+    monkeypatch.setattr(clock.sets, "have", lambda draw, count: had.append(draw))
+    monkeypatch.setattr(clock.sets, "repeat", lambda count: had.append("met"))
+    assert clock.time(Measure.COLD).summary.median_ns > 0.9 * long_ns
+
+
 def test_of_one_set_the_round_trip_is_taken_out() -> None:
     clock = make_clock(honest)
     clock.sets.count = 1
