@@ -23,7 +23,7 @@ family = Family(
     name="thrice",
     title="y = 2·x",
     axes=(Axis("n", default=2**20, description="numbers"),),
-    signature=lambda problem: Signature({"x": Array((problem.n,))}, {"y": Array((problem.n,))}),
+    signature=lambda problem: Signature({"x": Array((problem.n,), "float32")}, {"y": Array((problem.n,), "float32")}),
     generate=lambda problem, rng: {"x": rng.random(problem.n, "float32")},
     reference=lambda problem, inputs: {"y": 2.0 * inputs["x"].astype("float64")},
     tolerance=lambda problem, inputs, expected: Tolerance(reason="a doubled number is exact"),

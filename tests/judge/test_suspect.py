@@ -179,11 +179,20 @@ def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothi
 
 
 @pytest.mark.parametrize(
-    ("memory", "threads", "count", "has_room"),
-    [(1 << 26, 4, 2, True), (1 << 28, 4, 2, False), (1 << 20, 4000, 2, False), (1 << 20, 4, 9, False)],
+    ("memory", "threads", "count", "leaves", "has_room"),
+    [
+        (1 << 26, 4, 2, True, True),
+        (1 << 28, 4, 2, True, False),
+        (1 << 20, 4000, 2, True, False),
+        (1 << 20, 4, 9, True, False),
+        (1 << 20, 4, 2, False, False),
+    ],
 )
-def test_those_that_wait_hold_together_less_than_one_may(memory: int, threads: int, count: int, has_room: bool) -> None:
-    waiting = [Mock(**{"suspect.weigh.return_value": (memory, threads)}) for _ in range(count)]
+def test_those_that_wait_hold_together_less_than_one_may(
+    memory: int, threads: int, count: int, leaves: bool, has_room: bool
+) -> None:
+    found = {"suspect.weigh.return_value": (memory, threads), "leaves_room.return_value": leaves}
+    waiting = [Mock(**found) for _ in range(count)]
     runner = Mock(confined=Sandbox(memory_bytes=1 << 30))
     runner.border.waiting = dict(enumerate(waiting[1:]))
     assert BorderExecutor._has_room(runner, waiting[0]) is has_room
