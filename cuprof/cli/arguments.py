@@ -76,11 +76,7 @@ def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:
 
 
 def share(text: str) -> float:
-    """Return "1%" or "0.01" as a share.
-
-    Raises:
-        argparse.ArgumentTypeError: it is neither.
-    """
+    """Return "1%" or "0.01" as a share; raise `argparse.ArgumentTypeError` for any other text."""
     try:
         value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

@@ -88,7 +88,6 @@ def main_portfolio(argv: Sequence[str]) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> Portfolio:
-    """Return the best configurations of a family from its stored runs."""
     from cuprof.core.project import find_project
     from cuprof.families.origin import list_families
     from cuprof.interop.origins import name_family
@@ -107,7 +106,6 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
 
 
 def _names(portfolio: Portfolio) -> list[str]:
-    """Return each configuration as text: variant and tunables."""
     return [" · ".join(filter(None, [variant, point.label])) for variant, point in portfolio.configurations]
 
 
@@ -136,11 +134,7 @@ def _parts(portfolio: Portfolio) -> Iterator[Part]:
 
 
 def _export(portfolio: Portfolio, form: str) -> str:
-    """Return the configurations as JSON, a C header, or a module of Python or Triton that programs read.
-
-    Raises:
-        UsageError: a tunable has a name that is no parameter's in Triton.
-    """
+    """Return the configurations as JSON, a C header, or a module of Python or Triton that programs read."""
     if form == "json":
         whole = {name: getattr(portfolio, name) for name in ("family", "device", "within")} | {"problems": []}
         for pick in portfolio.picks:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from cuprof.cli.output import print_message
-from cuprof.config.overrides import GROUPS, key_of
+from cuprof.config.overrides import GROUPS, key_of, quoted
 from cuprof.core.errors import ConfigError, suggest
 from cuprof.core.project import Project, bundled, checkout
 from cuprof.core.text import quote_path
@@ -40,17 +40,25 @@ def find_meant(word: str) -> str:
     return f"{key}={value or '…'}" if key in GROUPS else ""
 
 
-def name_setting(word: str, project: Project, *, is_stored: bool = False) -> str:
-    """Return the setting that a word without "=" stands for: the family of that name, else the experiment.
+def name_setting(word: str, project: Project, *, is_stored: bool) -> str:
+    """Return a setting; a word by itself stands for a Python file, a definition, a family or else an experiment.
 
     Args:
         is_stored: it may also be a family that is only in the database.
 
     Raises:
-        ConfigError: there is neither; the message names the nearest.
+        ConfigError: there is no such name; the message names the nearest.
     """
     from cuprof.families.origin import list_families
 
+    if "=" in word:
+        return word
+    if word.endswith(".py"):
+        return f"family={quoted(word)}"
+    if word.endswith(".json") or Path(word).is_dir():
+        return f"family={quoted(str(Path(word).absolute()))}"
+    if not word.replace("-", "_").isidentifier():
+        return word
     families, experiments = list_families(project.folders("kernels")), list_choices(project, "experiment")
     if word in families or word in experiments:
         return f"{'family' if word in families else 'experiment'}={word}"

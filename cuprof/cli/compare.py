@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MARKS = {"slower": "SLOWER", "undecided": "undecided?", "faster": "faster", "same": "same", "same code": "same code"}
 """Verdict → the word in the table, in the order of the table; told apart without colour."""
 STYLES = {"slower": "bold red", "undecided": "yellow", "faster": "green", "same": "dim", "same code": "dim"}
-SHOWN = ("verdict", "match", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
+SHOWN = ("verdict", "measure", "new_device", "base_median_ns", "new_median_ns", "ratio", "low", "high")
 """Columns of a comparison that its table shows beside what names a trial."""
 MOST_SAME, MOST_UNDECIDED = 20, 200
 """If more rows than this are the same, they are counted and not listed; of more undecided ones, those that differ most
@@ -217,10 +217,7 @@ def _trials(rows: pd.DataFrame, side: str = "", more: Sequence[str] = ()) -> lis
 
 
 def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]:
-    """Return the rows, the worst verdict first and in it the largest difference, and what a reader must know of them.
-
-    A label is made once for all measures of a trial.
-    """
+    """Return the rows, the worst verdict first and in it the largest difference, and notes on what they mean."""
     import numpy as np
 
     from cuprof.comparison.compare import LABEL_COLUMNS, row_label
@@ -238,11 +235,10 @@ def _table(comparison: Comparison, everything: bool) -> tuple[Table, list[Line]]
     scale = choose_scale("time", found[["base_median_ns", "new_median_ns"]].to_numpy().ravel().tolist())
     varied = {"new_device": "device", "measure": "time"}  # shown where there are several
     varied = {name: heading for name, heading in varied.items() if rows[name].nunique() > 1}
-    labels: dict[int, str] = {}
     cells = [
         (
             MARKS[row.verdict],
-            labels.get(row.match) or labels.setdefault(row.match, row_label(row)),
+            row_label(row),
             *(getattr(row, name) for name in varied),
             format_number(scale, row.base_median_ns),
             format_number(scale, row.new_median_ns),

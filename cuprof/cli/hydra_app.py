@@ -58,13 +58,10 @@ class HydraCommand:
     is_measuring: bool = False
 
     def __call__(self, argv: Sequence[str]) -> int:
-        """Compose the configuration of settings and Hydra's options, and give it to the task, once or as several jobs.
-
-        Return the largest exit code.
+        """Give the task what settings and Hydra's options compose, as one job or several; return the largest exit code.
 
         Raises:
             CuprofError: the configuration does not compose (nothing has run), or the only job failed.
-            KeyboardInterrupt: the user stopped it.
         """
         project = find_project()
         if self.is_measuring and not is_chosen(argv, project):
@@ -186,7 +183,6 @@ def make_parser(command: str, description: str = "", examples: str = "") -> Comm
 
 
 def _describe_settings() -> str:
-    """Return every setting that belongs to a group, a paragraph each."""
     from cuprof.config.build import list_settings
 
     groups: dict[str, list[str]] = {}
@@ -216,28 +212,17 @@ def read_arguments(command: str, argv: Sequence[str]) -> tuple[dict[str, Any], l
     typed, alone = [word for word in words if "=" in word], [word for word in words if "=" not in word]
     if len(files := [word for word in alone if word.endswith((".py", ".json"))]) > 1:
         raise ConfigError(f"{list_first(files, 3)}: give one file; a file may compare several functions")
-    scripts = [Path(word) for word in alone if word.endswith(".py") and Path(word).is_file()]
+    scripts = [Path(word) for word in files if word.endswith(".py") and Path(word).is_file()]
     own = [setting for script in scripts for setting in read_settings(script)]
     replaced = tuple(f"{key_of(word)}." for word in typed)
     settings = [each for each in own if not f"{key_of(each)}.".startswith(replaced)]
-    settings += [_family_setting(word, is_stored=command == "report") for word in words]
+    project = find_project()
+    settings += [name_setting(word, project, is_stored=command == "report") for word in words]
     if url := values.pop("store"):
         settings.append(f"store.url={quoted(url)}")
     if values["package"] and not values["cfg"]:
         raise ConfigError("--package is about what --cfg shows; add --cfg job, or leave --package out")
     return {name: value for name, value in values.items() if value}, settings
-
-
-def _family_setting(word: str, *, is_stored: bool) -> str:
-    """Return a setting; a word by itself stands for a Python file, a definition, a family or an experiment."""
-    if "=" in word:
-        return word
-    if word.endswith(".py"):
-        return f"family={quoted(word)}"
-    if word.endswith(".json") or Path(word).is_dir():
-        return f"family={quoted(str(Path(word).absolute()))}"
-    is_name = word.replace("-", "_").isidentifier()
-    return name_setting(word, find_project(), is_stored=is_stored) if is_name else word
 
 
 class _Parser(CommandParser):

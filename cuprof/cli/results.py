@@ -160,7 +160,6 @@ def result_parts(study: Study) -> Iterator[Part]:
 
 
 def _choose_shown(rows: Any) -> Any:
-    """Return those of one problem's rows that its table shows."""
     if len(rows) <= MOST_ROWS:
         return rows
     most = max(1, min(TOP, MOST_ROWS // rows["contender"].nunique()))

@@ -54,15 +54,11 @@ def list_installed(group: str) -> list[str]:
 
 
 class Composer:
-    """Compose settings with the files of a project, of cuprof and of the folders that options name.
-
-    Args:
-        typed: settings, `key=value`.
-        options: as `cuprof.cli.hydra_app.read_arguments` returns them.
+    """Compose typed settings, `key=value`, with the files of a project, of cuprof and of the folders that options name.
 
     Attributes:
         settings: those typed, with experiments that stand for several replaced by these.
-        overrides, axes: as `read_settings` returns them.
+        options: as `cuprof.cli.hydra_app.read_arguments` returns them; `overrides` and `axes` as `read_settings` does.
     """
 
     def __init__(self, project: Project, typed: Sequence[str], options: Mapping[str, Any] | None = None) -> None:

@@ -203,13 +203,9 @@ class NcuConfig(Settings):
 
 @dataclass(frozen=True)
 class ReportConfig(Settings):
-    """Say whether a sweep ends with a report, where it goes, and which sweep `report` shows.
+    """Say whether a sweep ends with a page, the folder that pages go to, and which sweep `report` shows.
 
-    Attributes:
-        enabled: write the page at the end of a sweep.
-        path: the folder; empty means the project's reports/out.
-        sweep: number of the sweep that `report` shows; None takes the newest. A sweep's own page always shows that
-            sweep.
+    An empty path is the project's reports/out; None for a sweep's number is the newest.
     """
 
     enabled: bool = True
@@ -218,7 +214,7 @@ class ReportConfig(Settings):
 
     def folder(self, project: Project) -> Path:
         """Return the folder that pages go to."""
-        return Path(self.path) if self.path else project.reports_out
+        return Path(self.path or project.root / "reports" / "out")
 
 
 @dataclass(frozen=True)

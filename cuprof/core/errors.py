@@ -91,12 +91,7 @@ class EmptyStoreError(StoreError):
 
 
 class MissingDependencyError(CuprofError):
-    """Report an optional package or program that is absent.
-
-    Args:
-        what: the missing thing ("CuPy").
-        remedy: the command that installs it.
-    """
+    """Report an optional package or program that is absent ("CuPy"), and the command that installs it."""
 
     exit_code = 2
 

@@ -32,13 +32,7 @@ Value = Any
 
 
 class ExpressionError(SelectionError):
-    """Report text that is not a valid expression, or whose value is out of bounds.
-
-    Args:
-        text: what was given.
-        fault: what is wrong with it ("is not a number", "divides by zero", "is too large").
-        allowed: what may be written instead.
-    """
+    """Report text that is no valid expression, or whose value is out of bounds: a `fault` such as "divides by zero"."""
 
     def __init__(self, text: str, fault: str, allowed: str = ALLOWED) -> None:
         self.fault = fault

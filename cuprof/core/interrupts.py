@@ -72,13 +72,10 @@ def shielded() -> Iterator[None]:
 
 
 def stop_if_requested() -> None:
-    """Stop here if a request came; for places in a shielded block where no write has begun, and for long waits.
+    """Raise `KeyboardInterrupt` if a request came: where a shielded block has begun no write, and in long waits.
 
     Outside of shielded blocks it also stops if the code that the request interrupted swallowed the exception. Another
     thread than the main one stops too, and leaves the request for the main thread.
-
-    Raises:
-        KeyboardInterrupt: there was a request.
     """
     global _deferred
     if _deferred or (is_requested() and not _depth):

@@ -18,12 +18,7 @@ from cuprof.core.errors import UnknownNameError, UsageError
 
 
 def list_plugins(group: str, built_in: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names in a group, the built-in ones first; nothing is imported.
-
-    Args:
-        group: the entry points' group, such as "cuprof.strategies".
-        built_in: the names that cuprof brings itself.
-    """
+    """Return the names in a group such as "cuprof.strategies", the built-in ones first; nothing is imported."""
     return tuple(dict.fromkeys([*built_in, *_installed(group)]))
 
 

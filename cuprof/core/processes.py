@@ -151,11 +151,7 @@ def end_marked(folder: Path) -> None:
 
 
 def end_like(status: int) -> NoReturn:
-    """End this process as another one ended, with its exit code or by its signal.
-
-    Args:
-        status: the other process's wait status.
-    """
+    """End this process as another one ended, by its wait status: with its exit code, or by its signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -171,14 +167,16 @@ def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
     while status is None and (sent := signal.sigwait(AWAITED)) != signal.SIGTERM:
         if sent == signal.SIGINT:
             os.kill(worker, sent)  # not reaped yet, so the number is still its own
-        status = dict(_reap()).get(worker)
+        with contextlib.suppress(ChildProcessError):  # there may be none left
+            for pid, ended in _reap():
+                status = ended if pid == worker else status
     give_up = time.monotonic() + END_LIMIT_S
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < give_up:
             for pid in _descendants(os.getpid()):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
-            for _ in _reap(or_raise=True):
+            for _ in _reap():
                 pass
             time.sleep(POLL_S)
     if os.getppid() != engine:
@@ -186,14 +184,10 @@ def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
     end_like(signal.SIGKILL if status is None else status)
 
 
-def _reap(*, or_raise: bool = False) -> Iterator[tuple[int, int]]:
-    """Yield (process id, wait status) of every child that has ended; there may be none left."""
-    try:
-        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-            yield ended
-    except ChildProcessError:
-        if or_raise:
-            raise
+def _reap() -> Iterator[tuple[int, int]]:
+    """Yield (process id, wait status) of every child that has ended; raise `ChildProcessError` where none is left."""
+    while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        yield ended
 
 
 def _descendants(root: int) -> list[int]:

@@ -55,11 +55,6 @@ class Project:
         return Path(path) if scheme.startswith("sqlite") else None
 
     @property
-    def reports_out(self) -> Path:
-        """Return the folder that generated pages go to."""
-        return self.root / "reports" / "out"
-
-    @property
     def artifacts(self) -> Path:
         """Return the folder of files that belong to database rows."""
         return self.root / "db" / "artifacts"

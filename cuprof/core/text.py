@@ -32,11 +32,7 @@ def list_first(names: Sequence[str], most: int, between: str = ", ") -> str:
 
 
 def fold(places: Collection[int], around: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Yield places and those around them, each with how many others were left out before it.
-
-    Args:
-        around: how many before and after each place are shown as well, from `first` to `last`.
-    """
+    """Yield places and `around` on either side of each, from `first` to `last`, with how many are left out before."""
     near = {each for place in places for each in range(max(first, place - around), min(last, place + around) + 1)}
     before = first - 1
     for place in sorted({*places, *near}):
