@@ -203,9 +203,13 @@ class NcuConfig(Settings):
 
 @dataclass(frozen=True)
 class ReportConfig(Settings):
-    """Say whether a sweep ends with a page, the folder that pages go to, and which sweep `report` shows.
+    """Say whether a sweep ends with a report, where it goes, and which sweep `report` shows.
 
-    An empty path is the project's reports/out; None for a sweep's number is the newest.
+    Attributes:
+        enabled: write the page at the end of a sweep.
+        path: the folder; empty means the project's reports/out.
+        sweep: number of the sweep that `report` shows; None takes the newest. A sweep's own page always shows that
+            sweep.
     """
 
     enabled: bool = True
