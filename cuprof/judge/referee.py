@@ -51,6 +51,7 @@ LINGERS = (
 LINGERING_TRIES, FREE_LOOKS, FREE_S = 2, 50, 1.0
 """Accuse a process only if the device is mostly free of work for so long after it has ended, so often in a row: other
 programs may work there as well, and end just then."""
+NO_MEMORY = "no memory is left for the inputs; its process, or other programs, may have taken it"
 ROOM_SHARE = 4
 """Keep a process until its next turn only if it leaves 1/N of the device's free memory to others."""
 MORE = 4
@@ -214,6 +215,8 @@ class Referee:
             return self._end(State.SKIPPED, str(error))
         except FamilyError as error:
             return self._end(State.SKIPPED, f"the family's {error}", phase=OF_FAMILY)
+        except MemoryError:
+            return self._end(State.SKIPPED, NO_MEMORY)
         return self._end(State.OK)
 
     def _require_idle(self) -> None:

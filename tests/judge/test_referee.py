@@ -31,6 +31,15 @@ def test_more_sets_are_prepared_for_as_long_as_more_are_wanted() -> None:
     assert timed == [4, 16, 100]
 
 
+def test_where_no_memory_is_left_it_alone_is_not_judged() -> None:
+    job = Mock(methods={Measure.COLD: "method"}, trials=[Mock()], **{"measure.patience_seconds": 1.0})
+    referee = Referee(Mock(**{"limits.build_s": 1.0, "limits.check_s": 1.0}), job, is_ready=True)
+    referee.suspect, referee.sets = Mock(), Mock()
+    referee.clock = Mock(time=Mock(side_effect=MemoryError))
+    ended = referee.hold()
+    assert (ended.state, ended.message.split(";")[0]) == (State.SKIPPED, "no memory is left for the inputs")
+
+
 def make_referee(*, is_crowded: bool, is_shared: bool) -> Referee:
     """Return the referee of a process beside which something works on the device, and maybe after it."""
     referee = Referee(Mock(), Mock(extension=Mock()))

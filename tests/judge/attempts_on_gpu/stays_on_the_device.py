@@ -119,7 +119,7 @@ def short_kernels_of_a_thread(problem, tune, inputs, outputs):
 def hoards_memory(problem, tune, inputs, outputs):
     if not _sides:
         free, _ = cupy.cuda.runtime.memGetInfo()
-        _sides.append(cupy.cuda.runtime.malloc(int(0.97 * free)))
+        _sides.append(cupy.cuda.runtime.malloc(int(0.9 * free)))
     return lambda: _double(inputs["x"], outputs["y"])
 
 
