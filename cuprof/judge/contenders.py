@@ -35,6 +35,9 @@ MOST_VARIANTS = 64
 MOST_LABEL, MOST_REASON, MOST_NUMBER = 2000, 200, 1 << 31
 """Characters of a trial's label, of why there is none, and what the numbers of a trial are below."""
 _IDENTITY = re.compile(r"[0-9a-f]{32}")
+NO_GPU = re.compile("no CUDA|no NVIDIA driver|NO_DEVICE|active drivers", re.IGNORECASE)
+"""What CuPy, PyTorch, Numba and Triton say where they find no device."""
+NO_GPU_HINT = "; a file is read where there is no GPU: use it in the variant's function"
 _NAME = re.compile(rf"(?=.{{1,{LONGEST_NAME}}}\Z)[A-Za-z0-9][A-Za-z0-9_.+-]*")
 
 
@@ -135,7 +138,8 @@ class Entrance:
             if contenders:
                 return [*contenders, *self._list_absent(file, contenders, outlined)]
         except RefusedError as error:
-            return _refused(file, Ruling.UNUSABLE, str(error), error.refusal.log)
+            hint = NO_GPU_HINT if NO_GPU.search(str(error)) else ""
+            return _refused(file, Ruling.UNUSABLE, f"{error}{hint}", error.refusal.log)
         except LaunchError as error:
             return _refused(file, Ruling.UNUSABLE, str(error))
         except LateError as error:

@@ -475,3 +475,10 @@ def test_a_variant_without_a_trial_is_said_beside_the_others(court: Court) -> No
     assert (found["absent"].ruling, found["absent"].message) == (
         Ruling.UNUSABLE, "none of its trials remain: none fits",
     )  # fmt: skip
+
+
+def test_a_file_that_uses_a_gpu_as_it_is_read_is_told_where_to(court: Court) -> None:
+    file = court.write("early.py", "raise RuntimeError('No CUDA GPUs are available')\n")
+    (found,) = court.judge(file).candidates
+    assert found.ruling is Ruling.UNUSABLE
+    assert found.message.endswith("; a file is read where there is no GPU: use it in the variant's function")
