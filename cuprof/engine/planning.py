@@ -274,11 +274,7 @@ def _load(config: SweepConfig, project: Project, executor: Executor) -> Family:
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, executor: Executor) -> None:
-    """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process.
-
-    Raises:
-        FamilyError: one of them raised, or ended its process.
-    """
+    """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process."""
     if family.sample is None or family.origin is None:
         return
     problems = tuple(read_selection(family, selection).problems)

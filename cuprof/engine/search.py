@@ -195,11 +195,7 @@ class SearchScheduler:
         return [index for index, trial in trials if executor.is_built(trial.backend, trial.identity)]
 
     def _propose(self, executor: Executor, building: int) -> None:
-        """Ask the strategy for as many trials as an executor should have under way.
-
-        Args:
-            building: how many are under way and not built.
-        """
+        """Ask the strategy for as many trials as an executor should have under way; `building` are not built yet."""
         asked, told = self._asked[executor], len(self.strategy.values)
         builds_ahead = all(map(executor.builds_ahead, self._backends))
         wanted = max(1, min(MOST_AT_ONCE, told // (TOLD_FOR_EACH * (1 + builds_ahead))))
@@ -224,7 +220,6 @@ class SearchScheduler:
         return fitting
 
     def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
-        """Return the jobs that rate these trials on a rung."""
         jobs = self.prepared.list_jobs((self.trials[index] for index in indices), self.ladder.rungs[rung])
         # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
         stays = self.counting is None
