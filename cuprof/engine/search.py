@@ -92,8 +92,8 @@ class SearchScheduler:
         space = Space([_columns(trial) for trial in trials], groups, [_suppose(trial) for trial in trials])
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
-        known, self._spent_before_s = self.ladder.learn_stored(earlier, sweep_id, self._value_of_run)
-        if known:
+        self._spent_before_s = self.ladder.learn_stored(earlier, sweep_id, self._value_of_run)
+        if known := len(self.strategy.values):
             are = "is" if known == 1 else "are"
             note(f"search: {known:,} of {len(self.trials):,} configurations {are} stored already")
         self._final_turns = math.ceil(len(self.problems) / executors)
