@@ -119,11 +119,7 @@ def is_stopped(pid: int) -> bool:
 
 
 def _open(folder: Path, name: str) -> int:
-    """Open a lock's file for reading, creating it if missing. It is never removed, or it could be locked twice.
-
-    Raises:
-        OSError: it can be neither created nor opened, or is not a plain file.
-    """
+    """Open a lock's file for reading, creating it if missing. It is never removed, or it could be locked twice."""
     with ExitStack() as stack:
         place = _open_folder(folder)
         stack.callback(os.close, place)

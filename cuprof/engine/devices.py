@@ -127,13 +127,13 @@ def find_devices(
         if backend not in config.device.backends:
             devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
             continue
-        for trial in range(MOST_KILLS + 1):
+        for _ in range(MOST_KILLS + 1):
             try:
                 devices[backend] = executor.worker.ask(Describe(backend), DeviceFacts, Unavailable)
                 break
             except WorkerError as error:
                 executor.drop_worker()
                 devices[backend] = Unavailable(f"the worker could not open it: {error}")
-                if trial == MOST_KILLS or not (isinstance(error, WorkerDiedError) and error.is_from_outside):
+                if not (isinstance(error, WorkerDiedError) and error.is_from_outside):
                     break
     return devices

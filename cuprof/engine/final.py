@@ -193,7 +193,6 @@ class Final:
 
 
 def _describe_difference(trial: Trial, best: Trial) -> str:
-    """Return the settings in which a trial differs from the best of its problem."""
     same = trial.variant == best.variant
     other = find_differing(trial.tunables, best.tunables) if same else trial.tunables
     return " · ".join(filter(None, ["" if same else trial.variant, other.label]))

@@ -248,18 +248,17 @@ class GridScheduler:
         An executor's consecutive blocks of a problem are one series and need the reference only once.
         """
         key = job_key(job)
-        if key not in self._cut and len(job.trials) <= LEAST_CUT:
+        reference = self.references.get(key)
+        if reference is None or (key not in self._cut and len(job.trials) <= LEAST_CUT):
             return job
         open_trials = sum(len(each.trials) for jobs in self._problems for each in jobs) + len(job.trials)
         least = int(LEAST_BLOCK_S * self._done / self._spent_s) if self._spent_s else 1
         size = max(math.ceil(open_trials / (BLOCKS_AN_EXECUTOR * self.executors)), least)
-        reference = self.references.get(key)
-        is_large = len(job.trials) > size
-        if self.executors > 1 and reference is not None and is_large:
+        if self.executors > 1 and len(job.trials) > size:
             self._cut.add(key)
             self._problems.insert(0, deque([replace(job, trials=job.trials[size:])]))
             job = replace(job, trials=job.trials[:size])
-        if key in self._cut and reference is not None:
+        if key in self._cut:
             others = tuple(trial for trial in job.trials if trial.identity != reference.identity)
             is_due = len(others) < len(job.trials) and reference.identity not in self._asked
             trials = (reference, *others) if is_due or key not in self._series[executor] else others

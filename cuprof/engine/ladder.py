@@ -68,7 +68,7 @@ class Ladder:
 
     def learn_stored(
         self, earlier: Sequence[EarlierRun], sweep_id: int, value_of: Callable[[EarlierRun], float]
-    ) -> tuple[int, float]:
+    ) -> float:
         """Tell the strategy the stored results of these trials, those with more samples first.
 
         Args:
@@ -76,7 +76,7 @@ class Ladder:
             value_of: the objective of a run; NaN if unknown.
 
         Returns:
-            How many trials are known, and the seconds that the sweep had taken before an interruption.
+            The seconds that the sweep had taken before an interruption.
         """
         measure = self.config.measure.modes[0]
         backends = {trial.backend for trial in self.trials}
@@ -87,7 +87,6 @@ class Ladder:
         for run in earlier:
             by_sweep[run.sweep_id].append(run)
         spent_s = {sweep: _spent_s(runs) for sweep, runs in by_sweep.items()}
-        known = set()
         for run in earlier:
             index, failed = places.get(run.identity), run.state is not State.OK
             rung = next((number for number, found in enumerate(accepted) if run.method and run.method in found), None)
@@ -103,8 +102,7 @@ class Ladder:
             share_s = spent_s[run.sweep_id] / len(by_sweep[run.sweep_id])
             self.strategy.tell(index, value, max(share_s, OVERHEAD_S))
             self.climbed[index] = 2 if failed or rung is None else rung + 1
-            known.add(index)
-        return len(known), spent_s.get(sweep_id, 0.0)
+        return spent_s.get(sweep_id, 0.0)
 
     def restart_baseline(self, baseline: str) -> list[int]:
         """Return the baseline's fastest stored trial of each problem where this sweep has tried none; it climbs anew.

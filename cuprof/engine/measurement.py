@@ -100,11 +100,7 @@ class Measurement:
             yield from self._bury(death)
 
     def _finish(self, message: Finished) -> Generator[Outcome, None, bool]:
-        """Yield a trial's outcome, or make it a suspect; return whether its worker does no more.
-
-        Raises:
-            WorkerDiedError: the answer matches no open trial; the worker is given up.
-        """
+        """Yield a trial's outcome, or make it a suspect; return whether its worker does no more."""
         trial = self._left.get(message.index)
         if trial is None or trial.identity != message.outcome.identity:
             self.workers.worker.kill()

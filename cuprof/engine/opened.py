@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +29,7 @@ class OpenedFiles:
         self.family, self.folder = family, family.folder or project.root
         place = str(family.path or family.name)
         self._file = project.root / "db" / "opened" / f"{hashlib.sha256(place.encode()).hexdigest()[:16]}.json"
+        self._known = self._read()
         self._again: dict[tuple[str, Point, Point], Trial] = {}
 
     def _read(self) -> dict[str, list[str]]:
@@ -40,22 +41,17 @@ class OpenedFiles:
 
     def add_to_family(self) -> None:
         """Let variants name the files that they were seen to open; one that is gone decides nothing any more."""
-        self._name(self._read())
-
-    def _name(self, known: Mapping[str, Iterable[str]]) -> None:
         for name, variant in self.family.variants.items():
-            seen = [path for path in known.get(name, ()) if Path(path).is_file() and path not in variant.files]
+            seen = [path for path in self._known.get(name, ()) if Path(path).is_file() and path not in variant.files]
             if seen:
                 self.family.variants[name] = replace(variant, files=(*variant.files, *seen))
 
-    def _learn(self, variant: str, paths: Iterable[str]) -> dict[str, list[str]]:
-        """Add files to those known for a variant, and return all that is known."""
-        known = self._read()
-        known[variant] = sorted({*known.get(variant, ()), *paths})
+    def _learn(self, variant: str, paths: Iterable[str]) -> None:
+        self._known = self._read()  # others may have added some
+        self._known[variant] = sorted({*self._known.get(variant, ()), *paths})
         with contextlib.suppress(OSError):  # a folder that cannot be written costs a measurement the next time
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(self._file, json.dumps(known).encode())
-        return known
+            write_whole(self._file, json.dumps(self._known).encode())
 
     def find_ran(self, trial: Trial, opened: Iterable[str], planned: Plan, devices: Devices) -> Trial:
         """Return the trial that was really run, if the plan did not yet know the files that its variant opens.
@@ -66,7 +62,8 @@ class OpenedFiles:
         name = trial.variant
         named = {str((self.folder / file).absolute()) for file in self.family.variant(name).files}
         if unforeseen := set(opened) - named:
-            self._name(self._learn(name, unforeseen))
+            self._learn(name, unforeseen)
+            self.add_to_family()
             selection = replace(planned.selection, variants=(name,), optional=frozenset(planned.selection.tune))
             again = plan(self.family, selection, devices).trials
             self._again |= {(name, one.problem, one.tunables): one for one in again}

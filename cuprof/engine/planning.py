@@ -114,19 +114,17 @@ class Prepared:
         """
         failing = {State.SKIPPED, *FAILED}
         concerned = {
-            (trial.problem, trial.backend)
-            for trial in due
-            if trial.identity not in known or known[trial.identity].state not in failing
+            job_key(trial) for trial in due if trial.identity not in known or known[trial.identity].state not in failing
         }
         bests: dict[tuple[object, ...], tuple[float, Trial]] = {}
         for trial in self.plan.trials:
             stored = known.get(trial.identity)
             if stored is None or not stored.median_ns or stored.state is not State.OK or not stored.complete:
                 continue
-            if (trial.problem, trial.backend) not in concerned or trial.expected != "right":
+            if job_key(trial) not in concerned or trial.expected != "right":
                 continue
             is_baseline = trial.variant == (self.config.baseline or self.family.get_baseline())
-            for key in ((trial.problem, trial.backend), *([(trial.problem, "baseline")] if is_baseline else [])):
+            for key in (job_key(trial), *([(trial.problem, "baseline")] if is_baseline else [])):
                 if key not in bests or stored.median_ns < bests[key][0]:
                     bests[key] = (stored.median_ns, trial)
         chosen = {trial.identity: trial for _, trial in bests.values() if known[trial.identity].sweep_id != sweep_id}
@@ -274,11 +272,7 @@ def _load(config: SweepConfig, project: Project, executor: Executor) -> Family:
 
 
 def _probe(family: Family, selection: Selection, config: SweepConfig, executor: Executor) -> None:
-    """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process.
-
-    Raises:
-        FamilyError: one of them raised, or ended its process.
-    """
+    """Let a worker run the functions of a family whose shapes show only then; nothing of them runs in this process."""
     if family.sample is None or family.origin is None:
         return
     problems = tuple(read_selection(family, selection).problems)

@@ -152,7 +152,6 @@ class Recorder:
         return kept
 
     def _find_device_key(self, executor: Executor, backend: str) -> int | None:
-        """Return the key of an executor's device in the store, None where it has none."""
         if (executor, backend) not in self._device_keys:
             device = executor.find_device(backend)
             self._device_keys[executor, backend] = None if device is None else self.store.save_device(device)

@@ -137,12 +137,7 @@ class Run:
         self.prepared, self.store, self.observer = recorder.prepared, recorder.store, recorder.observer
 
     def run(self) -> SweepResult:
-        """Run the trials that are left.
-
-        Raises:
-            StoreError: the database cannot be used, or was removed meanwhile.
-            KeyboardInterrupt: after the sweep has been marked as interrupted.
-        """
+        """Run the trials that are left; raise what `run_sweep` does, also if the database was removed meanwhile."""
         store, recorder = self.store, self.recorder
         store.note = self.observer.note
         if (finished := self._find_finished()) is not None:

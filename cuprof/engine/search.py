@@ -92,8 +92,8 @@ class SearchScheduler:
         space = Space([_columns(trial) for trial in trials], groups, [_suppose(trial) for trial in trials])
         self.strategy = make_strategy(self.settings.name, space, seed, hints)
         self.ladder = Ladder(prepared.config, self.trials, self.strategy, self._value_of)
-        known, self._spent_before_s = self.ladder.learn_stored(earlier, sweep_id, self._value_of_run)
-        if known:
+        self._spent_before_s = self.ladder.learn_stored(earlier, sweep_id, self._value_of_run)
+        if known := len(self.strategy.values):
             are = "is" if known == 1 else "are"
             note(f"search: {known:,} of {len(self.trials):,} configurations {are} stored already")
         self._final_turns = math.ceil(len(self.problems) / executors)
@@ -195,11 +195,7 @@ class SearchScheduler:
         return [index for index, trial in trials if executor.is_built(trial.backend, trial.identity)]
 
     def _propose(self, executor: Executor, building: int) -> None:
-        """Ask the strategy for as many trials as an executor should have under way.
-
-        Args:
-            building: how many are under way and not built.
-        """
+        """Ask the strategy for as many trials as an executor should have under way; `building` are not built yet."""
         asked, told = self._asked[executor], len(self.strategy.values)
         builds_ahead = all(map(executor.builds_ahead, self._backends))
         wanted = max(1, min(MOST_AT_ONCE, told // (TOLD_FOR_EACH * (1 + builds_ahead))))
@@ -224,7 +220,6 @@ class SearchScheduler:
         return fitting
 
     def _list_jobs(self, executor: Executor, indices: Iterable[int], rung: int = 0) -> list[Job]:
-        """Return the jobs that rate these trials on a rung."""
         jobs = self.prepared.list_jobs((self.trials[index] for index in indices), self.ladder.rungs[rung])
         # Arrays stay on the device for the next job, but where a profiled process needs the memory, too.
         stays = self.counting is None

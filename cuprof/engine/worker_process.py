@@ -41,7 +41,7 @@ class WorkerDiedError(WorkerError):
     def __init__(self, cause: str, status: Status, log: str) -> None:
         self.cause, self.status, self.log = cause, status, log
         self.is_from_outside = cause in FROM_OUTSIDE
-        said = log.splitlines()[-1] if log and status and status.phase is Phase.START else ""
+        said = log.splitlines()[-1] if log and status.phase is Phase.START else ""
         super().__init__(f"the worker process died ({cause}{f': {said}' if said else ''})")
 
 

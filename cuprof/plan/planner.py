@@ -98,8 +98,6 @@ class _Problem:
 
 
 class _VariantPlanner:
-    """Make the trials of one variant."""
-
     def __init__(self, family: Family, variant: Variant, devices: Devices, contract: str) -> None:
         self.family, self.variant = family, variant
         there = devices.get(variant.backend, Unavailable(f"no {variant.backend} device was looked for"))

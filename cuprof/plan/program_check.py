@@ -14,7 +14,6 @@ from cuprof.core.text import compare
 from cuprof.families.model import Signature
 from cuprof.families.program import (
     Argument,
-    Array,
     Copy,
     Execute,
     File,
@@ -67,8 +66,14 @@ class _Checker:
         for name, array in program.scratch.items():
             if name in self.inputs or name in self.outputs:
                 yield f"scratch buffer {name} has the name of an input or output; rename it"
-            yield from _array_faults(f"scratch buffer {name}", array)
-        if not any(isinstance(each, Launch | Invoke | Execute) for step in program.steps for each in _flat(step)):
+            if any(length < 1 for length in array.shape):
+                yield f"scratch buffer {name} has the shape {array.shape}; every length must be at least 1"
+            try:
+                _ = array.type
+            except (FamilyError, TypeError) as error:
+                yield f"scratch buffer {name} has the {error}"
+        flat = chain.from_iterable(step.steps if isinstance(step, Repeat) else [step] for step in program.steps)
+        if not any(isinstance(step, Launch | Invoke | Execute) for step in flat):
             yield "the program has no launch"
         for what, steps in (("step", program.steps), ("step of the set-up", program.setup)):
             for number, step in enumerate(steps, 1):
@@ -214,19 +219,6 @@ def _absent(said: str, name: str, kind: str, known: Collection[str]) -> Iterator
     """Yield a fault if what is said names nothing that is known."""
     if name not in known:
         yield f"{said}, which is not {kind}; there are {', '.join(known)}"
-
-
-def _flat(step: Step) -> Sequence[Step]:
-    return step.steps if isinstance(step, Repeat) else (step,)
-
-
-def _array_faults(what: str, array: Array) -> Iterator[str]:
-    if any(length < 1 for length in array.shape):
-        yield f"{what} has the shape {array.shape}; every length must be at least 1"
-    try:
-        _ = array.type
-    except (FamilyError, TypeError) as error:
-        yield f"{what} has the {error}"
 
 
 def _kind(value: object) -> str:

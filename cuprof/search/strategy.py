@@ -86,11 +86,9 @@ class Strategy(ABC):
         return int(self.random.choice(np.flatnonzero(~self.is_taken)))
 
     def _draw_group(self) -> int:
-        """Return the group of any configuration that is not taken."""
         return int(self.space.groups[self._draw()])
 
     def _list_free(self, group: int) -> np.ndarray:
-        """Return the configurations of a group that are not taken."""
         return np.flatnonzero(~self.is_taken & (self.space.groups == group))
 
     def _draw_nearest(self, among: np.ndarray, codes: np.ndarray) -> int:
