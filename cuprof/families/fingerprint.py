@@ -287,8 +287,7 @@ class _Closure:
         """Add the text of a class and the members that its text does not show; return the name for it."""
         source = parse_file(Path(str(file_of(kind))))
         label = self.make_label(kind, kind.__name__)
-        classes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
-        nodes = [node for node in classes if node.name == kind.__name__]
+        nodes = [one for one in ast.walk(source.tree) if isinstance(one, ast.ClassDef) and one.name == kind.__name__]
         for node in nodes:
             held = {f"{label}.{name}": value for name, value in self.list_members(source, node, kind)}
             self.add_definition(source, node, vars(sys.modules[kind.__module__]), held)
