@@ -107,12 +107,10 @@ def to_html(parts: Iterable[Part]) -> str:
 
 def _html_table(table: Table) -> str:
     aligns = ["right" if heading in table.numbers else "left" for heading in table.headings]
-    rows = [("th", table.headings), *(("td", row) for row in table.rows)]
-    cells = (
-        "".join(
-            f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>'
-            for align, text in zip(aligns, row, strict=True)
-        )
-        for tag, row in rows
-    )
-    return f"<table>{''.join(f'<tr>{each}</tr>' for each in cells)}</table>"
+
+    def row(tag: str, texts: Iterable[str]) -> str:
+        pairs = zip(aligns, texts, strict=True)
+        cells = (f'<{tag} style="text-align: {align}">{escape(text)}</{tag}>' for align, text in pairs)
+        return f"<tr>{''.join(cells)}</tr>"
+
+    return f"<table>{row('th', table.headings)}{''.join(row('td', one) for one in table.rows)}</table>"

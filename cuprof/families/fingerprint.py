@@ -217,11 +217,8 @@ class _Closure:
     def own_function(self, value: Any) -> FunctionType | None:
         """Return the function of the family's in a value, or None."""
         function = unwrap(value)
-        return function if function is not None and (self.has_text(function) or self.is_made(function)) else None
-
-    def has_text(self, function: FunctionType) -> bool:
-        """Return whether a function stands in a file of the family's."""
-        return self.owns(function.__code__.co_filename)
+        is_own = function is not None and (self.owns(function.__code__.co_filename) or self.is_made(function))
+        return function if is_own else None
 
     def is_made(self, function: FunctionType) -> bool:
         """Return whether no installed module has a function, so that nothing but its code says what it does."""
@@ -268,7 +265,7 @@ class _Closure:
         parameters = inspect.signature(function, follow_wrapped=False).parameters.values()
         defaults = {one.name: one.default for one in parameters if one.default is not one.empty}
         bound = {**closure_of(function), **defaults, **attached}
-        if not self.has_text(function):
+        if not self.owns(function.__code__.co_filename):
             self.add_code(function, bound)
             return label
         source = parse_file(Path(function.__code__.co_filename))
@@ -290,8 +287,7 @@ class _Closure:
         """Add the text of a class and the members that its text does not show; return the name for it."""
         source = parse_file(Path(str(file_of(kind))))
         label = self.make_label(kind, kind.__name__)
-        classes = [node for node in ast.walk(source.tree) if isinstance(node, ast.ClassDef)]
-        nodes = [node for node in classes if node.name == kind.__name__]
+        nodes = [one for one in ast.walk(source.tree) if isinstance(one, ast.ClassDef) and one.name == kind.__name__]
         for node in nodes:
             held = {f"{label}.{name}": value for name, value in self.list_members(source, node, kind)}
             self.add_definition(source, node, vars(sys.modules[kind.__module__]), held)
@@ -487,10 +483,7 @@ def _plain(value: Any) -> str | None:
 
 
 def unwrap(value: Any, names: Sequence[str] = ("py_func", "__wrapped__", "__func__")) -> FunctionType | None:
-    """Return the Python function inside a Numba dispatcher, a static method or a `functools.wraps` wrapper, or None.
-
-    `names` are attributes that may hold what is inside.
-    """
+    """Return the Python function inside a Numba dispatcher, static method or wrapper, in one of these attributes."""
     for _ in range(32):
         inner = None
         for name in names:

@@ -40,13 +40,11 @@ BLOCK_NAMES = ("block_size_x", "block_size_y", "block_size_z")
 
 @dataclass(frozen=True)
 class Kernel:
-    """One implementation, made by `kernel`. Calling it calls its function.
+    """One implementation, made by `kernel`, which describes most fields. Calling it calls its function.
 
     Attributes:
-        name: the variant's, empty for the function's own or the kernel's symbol.
         function: computes on arrays; None for a kernel's source.
         jit: the `@triton.jit` function that is the source.
-        source: a file, or the text itself if it has a line feed or a brace.
         derived: macros, or a Triton function's constants, computed from a problem's values.
     """
 

@@ -394,15 +394,10 @@ class Family:
         return self._register(name, "cpu", "cpu", requires=as_names(requires), **details)
 
     def variant(self, name: str) -> Variant:
-        """Return the variant of that name.
-
-        Raises:
-            UnknownNameError: there is none; the message names the nearest ones.
-        """
-        try:
-            return self.variants[name]
-        except KeyError:
-            raise UnknownNameError("variant", name, self.variants, f"of family {self.name}") from None
+        """Return the variant of that name, or raise `UnknownNameError`, which names the nearest ones."""
+        if name not in self.variants:
+            raise UnknownNameError("variant", name, self.variants, f"of family {self.name}")
+        return self.variants[name]
 
     def axis(self, name: str) -> Axis:
         """Return the problem axis of that name, or raise `UnknownNameError`."""

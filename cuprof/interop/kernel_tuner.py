@@ -75,6 +75,7 @@ class _Call:
         constants = given.get("cmem_args") or {}
         self.constants = {f"constant_{name}": to_host(one, name) for name, one in constants.items()}
         self.arguments, self.written = self._name_arguments()
+        self.first: dict[str, np.ndarray] = {}
         answer = given["answer"]
         if answer is not None and any(isinstance(one, _Unknown) for one in answer):
             answer = given["verify"] = None
@@ -115,7 +116,7 @@ class _Call:
             judged = (name for name in self.written if self.answer.get(name, 0) is not None)
             right["verify"] = _Judge(self._verify, judged)
         elif not self.answer:  # none, or what run_kernel would give
-            right["verify"] = _Judge(_SameAsFirst(self.arguments, self.written))
+            right["verify"] = _Judge(self._hold_to_first)
         else:
             right["reference"] = self._reference
         return {
@@ -202,6 +203,22 @@ class _Call:
         host = [known.get(name) for name in self.arguments]
         return bool(np.all(self.given["verify"](self.given["answer"], host, atol=self.given["atol"])))
 
+    def _hold_to_first(self, **known: Any) -> str | None:
+        """Return what is not as in the first execution, within what sums in another order may differ by; or None.
+
+        Where configurations write different numbers of elements, as with one partial sum a block, their sums count.
+        """
+        self.first = self.first or {name: known[name].copy() for name in self.written}
+        arrays = {n: Array(one.shape, one.dtype) for n, one in self.arguments.items() if isinstance(one, np.ndarray)}
+        other = {name: array for name, array in self.first.items() if not np.array_equal(array, known[name])}
+        buffers, terms = Buffers({}, {name: arrays[name] for name in other}), longest_sum(Buffers(arrays, arrays))
+        for name, bound in by_type(buffers, other, terms, is_exact=False).items():
+            result, first = known[name], other[name]
+            far = ~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True)
+            if far.any() and not _is_partial(result, first, known[f"{name}_before"], bound):
+                return f"{far.sum()} of {far.size} elements of {name} are not what the first configuration gave"
+        return None
+
     def _refuse(self, what: str) -> None:
         taken = "CUDA and OpenCL kernels from a text or a file, with arrays, numbers, constant and shared memory, are"
         raise FamilyError(f"{self.script}: {what} of tune_kernel is not supported; {taken}")
@@ -217,30 +234,6 @@ class _Judge:
 
     def __call__(self, **known: Any) -> Any:
         return self.function(**known)
-
-
-class _SameAsFirst:
-    """Hold every execution to the first one, within what sums in another order may differ by.
-
-    Where configurations write different numbers of elements, as with one partial sum a block, their sums are compared.
-    """
-
-    def __init__(self, arguments: Mapping[str, Any], written: Sequence[str]) -> None:
-        self.written = written
-        self.shapes = {n: Array(one.shape, one.dtype) for n, one in arguments.items() if isinstance(one, np.ndarray)}
-        self.terms = longest_sum(Buffers(self.shapes, self.shapes))
-        self.first: dict[str, np.ndarray] = {}
-
-    def __call__(self, **known: Any) -> str | None:
-        self.first = self.first or {name: known[name].copy() for name in self.written}
-        other = {name: array for name, array in self.first.items() if not np.array_equal(array, known[name])}
-        buffers = Buffers({}, {name: self.shapes[name] for name in other})
-        for name, bound in by_type(buffers, other, self.terms, is_exact=False).items():
-            result, first = known[name], other[name]
-            far = ~np.isclose(result, first, bound.relative, bound.absolute, equal_nan=True)
-            if far.any() and not _is_partial(result, first, known[f"{name}_before"], bound):
-                return f"{far.sum()} of {far.size} elements of {name} are not what the first configuration gave"
-        return None
 
 
 def _is_partial(result: np.ndarray, first: np.ndarray, before: np.ndarray, bound: Tolerance) -> bool:
@@ -275,7 +268,8 @@ def _find_call(script: Path) -> dict[str, Any]:
         with as_if_alone(script), own_imports([folder], [TUNER]), chdir(folder), redirect_stdout(sys.stderr):
             runpy.run_path(str(script), run_name="__main__")
     except _CallError as call:
-        return call.arguments
+        found: dict[str, Any] = call.args[0]
+        return found
     except (Exception, SystemExit) as error:
         raise FamilyError(blame(error, folder, str(script))) from error
     finally:
@@ -284,10 +278,7 @@ def _find_call(script: Path) -> dict[str, Any]:
 
 
 class _CallError(BaseException):
-    """Leaves the script, past whatever catches exceptions."""
-
-    def __init__(self, arguments: dict[str, Any]) -> None:
-        self.arguments = arguments
+    """Leaves the script, past whatever catches exceptions, with the call's arguments."""
 
 
 def tune_kernel(

@@ -71,8 +71,7 @@ def define(path: str | Path) -> Family:
     Raises:
         UsageError: a file of it cannot be read, or asks for what is not taken in.
     """
-    origin = Definition(Path(path).absolute())
-    return origin.read().make_family()
+    return Definition(Path(path).absolute()).read().make_family()
 
 
 def copy_alone(word: str, into: Path) -> Definition:
