@@ -102,7 +102,6 @@ def find_noises(rows: pd.DataFrame, stated: float | None, unchanged: Contrasts) 
 
 
 def _find_noise(apart: pd.DataFrame, controls: pd.DataFrame, contrasts: Contrasts) -> SweepNoise:
-    """Return the noise of one device's times."""
     met = dict.fromkeys(apart[["base_model", "new_model"]].to_numpy().ravel())
     assumed = SweepNoise("assumed", dict.fromkeys(met, AS_MODELLED))
     if controls.empty:

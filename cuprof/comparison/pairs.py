@@ -29,9 +29,8 @@ class VariantComparisons:
     def __init__(self, sweep: Side) -> None:
         self._sweep = sweep
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
-        first = sweep.trials.drop_duplicates("identity")
-        facts = (first[name] for name in ("variant", "device", "backend"))
-        self._places = dict(zip(first["identity"], zip(*facts, strict=True), strict=True))
+        first = each(sweep.trials.drop_duplicates("identity"))
+        self._places = {trial.identity: (trial.variant, trial.device, trial.backend) for trial in first}
         self._rows: dict[Contenders, dict[tuple[str, str, str], Any]] = {}
         self._sides: dict[tuple[str, str], Side] = {}
         self._ratios: dict[tuple[str, str, Measure], float | None] = {}
@@ -108,8 +107,6 @@ class VariantComparisons:
     def _side(self, variant: str, device: str) -> Side:
         if (variant, device) not in self._sides:
             trials = self._sweep.trials
-            fitting = trials["variant"] == variant
-            if device:
-                fitting &= trials["device"] == device
-            self._sides[variant, device] = Side(variant, "variant", variant, trials[fitting], self._sweep.source)
+            fits = (trials["variant"] == variant) & ((trials["device"] == device) | (not device))
+            self._sides[variant, device] = Side(variant, "variant", variant, trials[fits], self._sweep.source)
         return self._sides[variant, device]

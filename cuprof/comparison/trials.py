@@ -168,22 +168,16 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
     for number, record in enumerate(records):
         facts = {**record, "trial": number}
         series: Mapping[Measure, Samples] = facts.pop("series", {})
-        if not series:
-            rows.append(facts)
-        for measure, own in series.items():
-            rows.append(facts | {"measure": measure.value, "timing_id": len(parts)})
-            parts.append(own)
-    samples = Samples.joined(parts)
-    medians, counts = samples.medians(), samples.counts
-    for row in rows:
-        if "timing_id" in row:
-            at = row["timing_id"]
-            row |= {"median_ns": float(medians[at]), "samples": int(counts[at])}
-            row |= {"tick_ns": float(samples.tick_ns[at]), "rotation": samples.rotation[at]}
+        numbered = enumerate(series, len(parts))
+        rows += [facts | {"measure": each.value, "timing_id": number} for number, each in numbered] or [facts]
+        parts += series.values()
     names = ["trial", *COLUMNS]
     frame = pd.DataFrame(
         {name: pd.Series([row.get(name, COLUMNS.get(name)) for row in rows], dtype=_dtype(name)) for name in names}
     )
+    samples, timed = Samples.joined(parts), frame["timing_id"] >= 0
+    frame.loc[timed, "median_ns"], frame.loc[timed, "samples"] = samples.medians(), samples.counts
+    frame.loc[timed, "tick_ns"], frame.loc[timed, "rotation"] = samples.tick_ns, samples.rotation
     return frame, Source(samples)
 
 
@@ -195,7 +189,6 @@ def each(rows: pd.DataFrame) -> Iterator[Any]:
 
 @lru_cache(maxsize=32)
 def _row_class(names: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the class of the rows of a frame with these columns."""
     return namedtuple("Row", ["Index", *names], rename=True)
 
 

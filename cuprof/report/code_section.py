@@ -1,7 +1,4 @@
-"""Where in the code: source and machine code of each before/after pair, with what its warps wait for.
-
-What is said of the waits follows rules: every statement rests on a counter, a line and an instruction.
-"""
+"""Where in the code: source and machine code of each before/after pair, and by rules what its warps wait for."""
 
 from __future__ import annotations
 

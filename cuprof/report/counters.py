@@ -145,7 +145,6 @@ def read_counters(connection: Connection, sweep_id: int, trials: pd.DataFrame) -
 
 
 def _prefer(counters: pd.DataFrame, wanted: pd.Series[bool]) -> pd.DataFrame:
-    """Return the wanted rows, or all where there is none."""
     return counters[wanted] if wanted.any() else counters
 
 

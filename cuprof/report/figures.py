@@ -173,10 +173,8 @@ def _box(trial: StudyTrial, name: str, points: Sequence[float], color: str) -> d
 
 def thin(values: np.ndarray) -> list[float]:
     """Return the values, at most `MOST_POINTS` of them, evenly over their order; the ends stay."""
-    kept: list[float] = values[
-        np.linspace(0, values.size - 1, min(values.size, MOST_POINTS)).round().astype(int)
-    ].tolist()
-    return kept
+    places = np.linspace(0, values.size - 1, min(values.size, MOST_POINTS)).round().astype(int)
+    return list(map(float, values[places]))
 
 
 def _quartiles(trial: StudyTrial) -> list[float]:

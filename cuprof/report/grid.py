@@ -269,13 +269,12 @@ def _below(grid: Grid, row: Key, line: Sequence[Found]) -> str:
 def _sum_rows(grid: Grid, total: SumSpec) -> list[Row]:
     """Return the last rows: Σ value × repeats, of each part with its share and of all rows."""
     repeats = total.repeats or {key_label(key): 1 for key in grid.rows}
-    sums = {column: _add_up(grid, column, repeats) for column in grid.columns}
     rows = []
     for part, names in {**total.parts, total.label: tuple(repeats)}.items():
         chosen = {name: times for name, times in repeats.items() if name in names}
         cells = []
-        for column, whole in sums.items():
-            value = _add_up(grid, column, chosen)
+        for column in grid.columns:
+            value, whole = (_add_up(grid, column, times) for times in (chosen, repeats))
             share = f"{value / whole:.1%}" if part in total.parts and value is not None and whole else ""
             text = grid.scales[column].format(value)
             cells.append(Cell("not complete", "missing") if value is None else Cell(text, note=share))

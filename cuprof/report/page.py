@@ -247,6 +247,5 @@ def _program() -> str:
 
 
 def _contents(folders: Iterable[Path], pattern: str = "*") -> bytes:
-    """Return the names and bytes of all files in some folders."""
     files = [(path, folder) for folder in folders for path in sorted(folder.rglob(pattern)) if path.is_file()]
     return b"\0".join(part for path, top in files for part in (os.fsencode(path.relative_to(top)), path.read_bytes()))

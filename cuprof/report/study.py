@@ -101,11 +101,9 @@ class Pair(NamedTuple):
 
     @property
     def ratio(self) -> float | None:
-        """Return how many times as long `new` takes as `base`, as `cuprof compare` estimates it.
+        """Return how many times as long `new` takes as `base`, see `VariantComparisons.find_ratio`.
 
-        Two back ends' times are not compared by methods that mean something else, but their ratio is still told: by the
-        same estimator, without an interval or a verdict. It is None without samples of a common measure, and across a
-        gap (`is_apart`).
+        It is None without samples of a common measure, and across a gap (`is_apart`).
         """
         return self.study.comparisons.find_ratio(*key) if (key := self.key) else None
 

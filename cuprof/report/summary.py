@@ -83,45 +83,27 @@ def _pairs(study: Study, ranked: Sequence[StudyTrial]) -> dict[str, list[Pair]]:
             Pair(study, *each) for each in pairwise(here[step] for step in study.experiment.steps if step in here)
         ],
         "winners": _against_fastest(study),
-        "duel": _duellists(study),
+        "duel": _duel(study),
     }
 
 
 def _facts(study: Study, ranked: Sequence[StudyTrial], pairs: Mapping[str, Sequence[Pair]]) -> dict[str, Any]:
-    """Return what the sentences speak of."""
-    fastest = ranked[0]
+    fastest, here = ranked[0], {trial.variant for trial in study.best}
     times_ns = study.here["median_ns"][study.here["is_right"]]
-    rivals = pairs["libraries"][1:]
-    beaten = [each for each in rivals if each.base.backend == each.new.backend and each.verdict is Verdict.FASTER]
+    several = len({trial.problem for trial in study.fastest}) > 1
     return {
+        **pairs,
         "standing": describe_standing(study),
         "tried": len(times_ns),
         "median_over_best": times_ns.median() / times_ns.min(),
         "fastest": fastest,
         "roof": next((device.read_bandwidth for device in study.devices if device.label == fastest.device), None),
-        "against": next(iter(pairs["against"]), None),
+        **{name: next(iter(pairs[name]), None) for name in ("against", "cpu")},
         "own": next(iter(pairs["libraries"]), None),
-        "beaten": beaten,
-        "cpu": next(iter(pairs["cpu"]), None),
-        "elsewhere": pairs["elsewhere"],
-        "steps": _steps(study, pairs["steps"]),
+        "missing": [step for step in study.experiment.steps if step not in here],
+        "where": fastest.problem_name if several else "",
         "winners": _winners(pairs["winners"]),
-        "duel": _duel(study, pairs["duel"]),
     }
-
-
-def _steps(study: Study, pairs: Sequence[Pair]) -> dict[str, Any] | None:
-    """Return whether each of the study's steps is faster here than the one before, and which are not."""
-    if not pairs or any(each.is_apart for each in pairs):
-        return None
-    found = {
-        verdict.value: [each for each in pairs if (each.verdict or Verdict.UNDECIDED) is verdict] for verdict in Verdict
-    }
-    here = {trial.variant for trial in study.best}
-    missing = [step for step in study.experiment.steps if step not in here]
-    several = len({trial.problem for trial in study.fastest}) > 1
-    where = pairs[0].base.problem_name if several else ""
-    return {**found, "count": len(pairs) + 1, "missing": missing, "where": where}
 
 
 def _against_fastest(study: Study) -> list[Pair]:
@@ -147,7 +129,7 @@ def _winners(pairs: Sequence[Pair]) -> tuple[int, list[tuple[tuple[list[str], ..
     return (len(problems), sorted(groups.values(), key=lambda each: -len(each[1]))) if problems else None
 
 
-def _duellists(study: Study) -> list[Pair]:
+def _duel(study: Study) -> list[Pair]:
     """Return, for a study of two steps, both at each problem where both have a time."""
     steps = study.experiment.steps
     best = {(trial.problem, trial.variant): trial for trial in study.fastest}
@@ -155,16 +137,7 @@ def _duellists(study: Study) -> list[Pair]:
     return [Pair(study, best[each[0]], best[each[1]]) for each in sides if len(steps) == 2 and {*each} <= best.keys()]
 
 
-def _duel(study: Study, pairs: Sequence[Pair]) -> dict[str, Any] | None:
-    """Return where the second of two steps is faster and where the first still is."""
-    if len(pairs) < 2:
-        return None
-    won, lost = ([each for each in pairs if each.verdict is word] for word in (Verdict.FASTER, Verdict.SLOWER))
-    return {"steps": study.experiment.steps, "count": len(pairs), "won": won, "lost": lost}
-
-
 def _cautions(study: Study) -> dict[str, Any]:
-    """Return what the cautions speak of."""
     frame = study.frame
     reused = frame[frame["is_reused"]]
     ages_s = (study.sweep.started_at or np.nan) - reused["started_at"]

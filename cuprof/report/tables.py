@@ -86,8 +86,8 @@ class Table:
     @property
     def groups(self) -> tuple[tuple[str, int, bool], ...]:
         """Return the headings above the columns: text, columns covered, published."""
-        groups = [(text, list(columns)) for text, columns in groupby(self.columns, attrgetter("group"))]
-        return tuple((text, len(columns), columns[0].published) for text, columns in groups)
+        groups = groupby(self.columns, attrgetter("group", "published"))
+        return tuple((text, len(list(columns)), published) for (text, published), columns in groups)
 
 
 MISSING = Cell("–", "missing")
