@@ -139,8 +139,6 @@ def _meet(
 
 
 class _Details(msgspec.Struct):
-    """The fields read from a timing's details."""
-
     version: Any = None
     batch: Any = None
     tick_ns: Any = None

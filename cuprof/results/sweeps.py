@@ -198,8 +198,9 @@ def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
 
 def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> list[str]:
     """Return the names of the variants that are members of these sweeps."""
-    members = MEMBERS.with_only_columns(t.trial.c.variant_id).where(t.sweep_trial.c.sweep_id.in_(sweep_ids))
-    return list(connection.scalars(sa.select(t.variant.c.name).where(t.variant.c.id.in_(members)).distinct()))
+    members = sa.select(t.trial.c.variant_id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+    chosen = members.where(t.sweep_trial.c.sweep_id.in_(sweep_ids))
+    return list(connection.scalars(sa.select(t.variant.c.name).where(t.variant.c.id.in_(chosen)).distinct()))
 
 
 def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, str]]:

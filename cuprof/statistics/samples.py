@@ -110,7 +110,6 @@ class Samples:
 
     @cached_property
     def _ordered(self) -> Floats:
-        """Return the samples of each series ascending."""
         return self.values[order_of(self.values, self.ends)]
 
     def ticks(self) -> Floats:
