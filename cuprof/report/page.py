@@ -39,7 +39,7 @@ from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search, read_configurations
 from cuprof.store import Store
 from cuprof.store import tables as t
-from cuprof.store.rows import CHUNK
+from cuprof.store.rows import AT_ONCE
 
 PART = ".part"
 ABANDONED_S = 60.0
@@ -223,7 +223,7 @@ def digest(
         members = sa.select(*columns).where(t.sweep_trial.c.sweep_id == sweep.id).order_by(t.sweep_trial.c.ordinal)
         profiles = sa.select(t.profile.c.id).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.profile.c.trial_id)
         for query in (members, profiles.where(t.sweep_trial.c.sweep_id == sweep.id).order_by(t.profile.c.id)):
-            for rows in connection.execute(query).partitions(CHUNK):
+            for rows in connection.execute(query).partitions(AT_ONCE):
                 found.update(repr([tuple(row) for row in rows]).encode("utf-8", "surrogatepass"))
     folder = find_experiment(name or sweep.experiment, experiments).folder
     found.update(_contents([*([folder] if folder else []), *list_folders(reports), bundled("reports") / "vendor"]))

@@ -13,7 +13,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
-from cuprof.results.sweeps import as_record, is_outdated
+from cuprof.results.sweeps import MEMBERS, as_record, is_outdated
 from cuprof.store import tables as t
 
 
@@ -87,11 +87,8 @@ def _list_current(connection: Connection, family: str) -> set[tuple[str, str, st
     """
     device = sa.func.coalesce(t.device.c.name, "").label("device")
     rows = connection.execute(
-        sa.select(t.variant.c.name, t.variant.c.source_hash, device, t.sweep.c.id, t.sweep.c.started_at)
-        .join(t.trial, t.trial.c.variant_id == t.variant.c.id)
-        .join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
+        MEMBERS.with_only_columns(t.variant.c.name, t.variant.c.source_hash, device, t.sweep.c.id, t.sweep.c.started_at)
         .join(t.sweep, t.sweep.c.id == t.sweep_trial.c.sweep_id)
-        .join(t.run, t.run.c.id == t.sweep_trial.c.run_id)
         .outerjoin(t.device, t.device.c.id == t.run.c.device_id)
         .where(t.variant.c.family == family, t.run.c.state != str(State.SKIPPED))
         .distinct()

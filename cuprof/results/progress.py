@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import UnknownNameError
 from cuprof.core.records import FAILED, OF_FAMILY, State
-from cuprof.results.sweeps import count_looked_again, is_outdated, is_search
+from cuprof.results.sweeps import MEMBERS, count_looked_again, is_outdated, is_search
 from cuprof.store import tables as t
 from cuprof.store.processes import Process, this_host
 from cuprof.store.stations import BEAT_S, LEASE_S, clock
@@ -110,7 +110,7 @@ def find_exit_code(connection: Connection, sweep_id: int) -> int:
     """Return 1 where a trial, the family or an expectation failed in a sweep, else 0, as the sweep's own end does."""
     surprise = (t.variant.c.expected == "wrong") & (t.run.c.state == State.OK.value)
     counts = (sa.func.count(t.run.c.id), _count(_HAS_FAILED), _count(surprise | (t.run.c.phase == OF_FAMILY)))
-    query = _MEMBERS.with_only_columns(*counts).where(t.sweep_trial.c.sweep_id == sweep_id)
+    query = MEMBERS.with_only_columns(*counts).where(t.sweep_trial.c.sweep_id == sweep_id)
     members, failures, others = connection.execute(query).one()
     settings = connection.scalar(sa.select(t.sweep.c.configuration).where(t.sweep.c.id == sweep_id))
     if is_search(settings or {}) and failures < members:  # it tries others
@@ -134,13 +134,6 @@ def list_at_work(connection: Connection, sweep_id: int) -> dict[int, str]:
 
 _AS_EXPECTED = sa.and_(t.variant.c.expected == "wrong", t.run.c.state == State.WRONG_RESULT.value)
 _HAS_FAILED = sa.and_(t.run.c.state.in_([*FAILED]), ~_AS_EXPECTED)
-_MEMBERS: Any = (
-    sa.select()
-    .select_from(t.sweep_trial)
-    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-    .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
-)
 
 
 def _count(kind: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
@@ -152,7 +145,7 @@ def _progress(connection: Connection, sweep_id: int) -> Progress:
     sweep = connection.execute(sa.select(*t.sweep.c).where(t.sweep.c.id == sweep_id)).one()
     skipped = t.run.c.state == State.SKIPPED.value
     kinds = (sa.and_(t.sweep_trial.c.reused, ~skipped), skipped, _HAS_FAILED)
-    members = _MEMBERS.where(t.sweep_trial.c.sweep_id == sweep_id)
+    members = MEMBERS.where(t.sweep_trial.c.sweep_id == sweep_id)
     planned, done, reused, unable, wrong = connection.execute(
         members.with_only_columns(sa.func.count(), sa.func.count(t.sweep_trial.c.run_id), *map(_count, kinds))
     ).one()

@@ -15,8 +15,9 @@ from sqlalchemy.engine import Connection
 
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
+from cuprof.results.sweeps import MEMBERS
 from cuprof.store import tables as t
-from cuprof.store.rows import CHUNK
+from cuprof.store.rows import AT_ONCE
 
 FIRST_VERSION = "1.1"
 """Version of the method of timings that do not name theirs: it has been stored from the second version on."""
@@ -66,7 +67,8 @@ def read_results(
     chosen: sa.ColumnElement[bool] = t.sweep_trial.c.sweep_id.in_(sweep_ids)
     if variants:
         chosen &= t.variant.c.name.in_(variants)
-    members = _MEMBERS.where(chosen)
+    members = MEMBERS.where(chosen).join(t.problem, t.problem.c.id == t.trial.c.problem_id)
+    members = members.outerjoin(t.device, t.device.c.id == _DEVICE_ID)
     of_runs = sa.select().where(t.timing.c.run_id.in_(members.with_only_columns(t.run.c.id)))
     of_members, of_timings = _MEMBER_COLUMNS, TIMING_COLUMNS
     if whole:
@@ -115,7 +117,7 @@ def read_columns(
     readers = [reader for reader, _ in columns.values()]
     parts = [[reader(())] for reader in readers]
     asked = query.with_only_columns(*(expression.label(name) for name, (_, expression) in columns.items()))
-    with connection.execute(asked.execution_options(yield_per=CHUNK)) as result:  # a server's result is large
+    with connection.execute(asked.execution_options(yield_per=AT_ONCE)) as result:  # a server's result is large
         for rows in chain(result.partitions(), [more] if more else []):
             for column, reader, values in zip(parts, readers, zip(*rows, strict=True), strict=True):
                 column.append(reader(values))
@@ -137,8 +139,6 @@ def _meet(
 
 
 class _Details(msgspec.Struct):
-    """The fields read from a timing's details."""
-
     version: Any = None
     batch: Any = None
     tick_ns: Any = None
@@ -185,16 +185,6 @@ def named(reader: Reader, table: Any, *names: str) -> dict[str, tuple[Reader, An
 
 
 _DEVICE_ID = sa.func.coalesce(t.run.c.device_id, t.sweep_trial.c.device_id, t.trial.c.device_id)
-_MEMBERS = (
-    sa.select()
-    .select_from(t.sweep_trial)
-    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
-    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-    .join(t.problem, t.problem.c.id == t.trial.c.problem_id)
-    .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
-    .outerjoin(t.device, t.device.c.id == _DEVICE_ID)
-)
-"""The members of sweeps, each with the run that the sweep goes by."""
 _UNAVAILABLE = t.sweep_trial.c.unavailable_reason
 _STATE = sa.func.coalesce(
     t.run.c.state, sa.case((_UNAVAILABLE.is_(None), State.PLANNED.value), else_=State.SKIPPED.value)

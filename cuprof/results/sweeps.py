@@ -61,6 +61,14 @@ class SweepRow:
 
 
 _COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
+MEMBERS: Any = (
+    sa.select()
+    .select_from(t.sweep_trial)
+    .join(t.trial, t.trial.c.id == t.sweep_trial.c.trial_id)
+    .join(t.variant, t.variant.c.id == t.trial.c.variant_id)
+    .outerjoin(t.run, t.run.c.id == t.sweep_trial.c.run_id)
+)
+"""Selects the trials of sweeps, each with the run that the sweep goes by."""
 
 
 def as_record(row: Any, kind: type[Record], **more: Any) -> Record:
@@ -209,9 +217,8 @@ def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, s
 
 def list_tried(connection: Connection, sweep_id: int) -> set[str]:
     """Return the identities of a sweep's trials that it has a run of."""
-    tried = sa.select(t.trial.c.identity).join(t.sweep_trial, t.sweep_trial.c.trial_id == t.trial.c.id)
-    chosen = (t.sweep_trial.c.sweep_id == sweep_id, t.sweep_trial.c.run_id.is_not(None))
-    return set(connection.scalars(tried.where(*chosen)))
+    members = MEMBERS.with_only_columns(t.trial.c.identity).where(t.sweep_trial.c.sweep_id == sweep_id)
+    return set(connection.scalars(members.where(t.sweep_trial.c.run_id.is_not(None))))
 
 
 def read_known(connection: Connection, identities: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:

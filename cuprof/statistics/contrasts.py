@@ -13,7 +13,9 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cuprof.statistics import Floats, Integers
 from cuprof.statistics.correlation import UNKNOWN, Inflation, Neighbours, Pools, inflate, neighbours_of, pool, ranks_of
 from cuprof.statistics.kernels import find_quantiles, placement_variances
 from cuprof.statistics.samples import Samples, order_of, ragged
@@ -64,15 +66,15 @@ class Contrasts:
             error.
     """
 
-    estimate: np.ndarray
-    deviation: np.ndarray
-    dof: np.ndarray
-    slopes: np.ndarray
-    constant: np.ndarray
-    known_error: np.ndarray
-    resolution: np.ndarray
-    noise: np.ndarray
-    paired: np.ndarray
+    estimate: Floats
+    deviation: Floats
+    dof: Floats
+    slopes: Floats
+    constant: Floats
+    known_error: Floats
+    resolution: Floats
+    noise: Floats
+    paired: NDArray[np.bool_]
     bridges: Contrasts | None = None
 
     @classmethod
@@ -95,23 +97,23 @@ class Contrasts:
         return int(self.estimate.size)
 
     @property
-    def log_ratio(self) -> np.ndarray:
+    def log_ratio(self) -> Floats:
         """Return the logarithm of the ratio, freed of the bridges."""
         return self.estimate if self.bridges is None else self.estimate - self.bridges.log_ratio
 
-    def take(self, places: np.ndarray) -> Contrasts:
+    def take(self, places: Integers) -> Contrasts:
         """Return some of the contrasts."""
         bridges = self.bridges and self.bridges.take(places)
         return replace(self, bridges=bridges, **{name: getattr(self, name)[places] for name in _ARRAYS})
 
-    def put(self, places: np.ndarray, others: Contrasts) -> Contrasts:
+    def put(self, places: Integers, others: Contrasts) -> Contrasts:
         """Return the contrasts with others in some places."""
         arrays = {name: getattr(self, name).copy() for name in _ARRAYS}
         for name, array in arrays.items():
             array[places] = getattr(others, name)
         return replace(self, **arrays)
 
-    def interval(self, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, error_rate: float) -> tuple[Floats, Floats]:
         """Return both ends of the intervals of the log ratio that miss the truth with a chance of `error_rate`.
 
         The distances of independent sources of error from the estimate add up by squares, each side by itself (MOVER:
@@ -124,15 +126,15 @@ class Contrasts:
         beside, ratio = self.beside_samples(error_rate), self.log_ratio
         return ratio - np.hypot(down, beside) - self.resolution, ratio + np.hypot(up, beside) + self.resolution
 
-    def beside_samples(self, error_rate: float) -> np.ndarray:
+    def beside_samples(self, error_rate: float) -> Floats:
         """Return how wide the noise beyond the samples, except for ticks, makes the intervals."""
         normal = critical(error_rate, np.full(len(self), np.inf))
         deviation, dof, least = self.noise.T
         reach = np.maximum(critical(error_rate, dof) * deviation, normal * least)
-        found: np.ndarray = np.hypot(normal * self.known_error, np.sqrt(2.0) * reach)
+        found: Floats = np.hypot(normal * self.known_error, np.sqrt(2.0) * reach)
         return found
 
-    def _of_samples(self, error_rate: float) -> tuple[np.ndarray, np.ndarray]:
+    def _of_samples(self, error_rate: float) -> tuple[Floats, Floats]:
         """Return how far the intervals reach down and up for the spread of the samples."""
         tells = np.isfinite(self.deviation)
         tells &= np.ldexp(1.0, 1 - np.minimum(self.constant, 2000.0).astype(np.int64)) <= error_rate
@@ -147,7 +149,7 @@ class Contrasts:
 _ARRAYS = tuple(field.name for field in fields(Contrasts) if field.name != "bridges")
 
 
-def critical(error_rate: float, dof: np.ndarray) -> np.ndarray:
+def critical(error_rate: float, dof: Floats) -> Floats:
     """Return the t that |T| exceeds with this probability; the normal distribution's for infinite degrees."""
     from scipy import special  # whose import takes longer than the start of a command
 
@@ -162,12 +164,12 @@ class Known(NamedTuple):
     new: Pools
     differences: Pools
 
-    def take(self, places: np.ndarray | slice) -> Known:
+    def take(self, places: Integers | slice) -> Known:
         """Return that of some of the pairs."""
         return Known(*(each.take(places) for each in self))
 
 
-def contrast(base: Samples, new: Samples, noise: np.ndarray | None = None, *, known: Known | None = None) -> Contrasts:
+def contrast(base: Samples, new: Samples, noise: Floats | None = None, *, known: Known | None = None) -> Contrasts:
     """Return the contrasts of pairs of series: each as it is by itself, given its correlation.
 
     Args:
@@ -210,14 +212,14 @@ class _Series:
         ranks: of the values in their series, the middle one 0.
     """
 
-    values: np.ndarray
-    ends: np.ndarray
-    ordered: np.ndarray
-    ranks: np.ndarray
+    values: Floats
+    ends: Integers
+    ordered: Floats
+    ranks: Floats
     neighbours: Neighbours
 
     @classmethod
-    def of(cls, values: np.ndarray, ends: np.ndarray, order: np.ndarray | None = None) -> _Series:
+    def of(cls, values: Floats, ends: Integers, order: Integers | None = None) -> _Series:
         """Return series, sorted anew where the given order may have equal values in any turn."""
         if order is None or (np.diff(values[order]) == 0).any():
             order = order_of(values, ends)
@@ -230,11 +232,10 @@ class _Series:
         return cls.of(values, samples.ends, order)
 
     @property
-    def counts(self) -> np.ndarray:
-        found: np.ndarray = self.neighbours.counts[:, 0]
-        return found
+    def counts(self) -> Integers:
+        return self.neighbours.counts[:, 0]
 
-    def constant(self) -> np.ndarray:
+    def constant(self) -> Floats:
         """Return the counts of the series whose samples are all equal, else infinity."""
         is_constant = self.ordered[self.ends - self.counts] == self.ordered[self.ends - 1]
         return np.where(is_constant, self.counts, np.inf)
@@ -249,10 +250,10 @@ class _Shared:
         counts: of each pair's shared rounds; `pairs` are those with enough of them.
     """
 
-    ours: np.ndarray
-    theirs: np.ndarray
-    counts: np.ndarray
-    pairs: np.ndarray
+    ours: Integers
+    theirs: Integers
+    counts: Integers
+    pairs: Integers
 
 
 def _find_shared(base: Samples, new: Samples) -> _Shared:
@@ -310,7 +311,7 @@ def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count:
     return replace(none, estimate=middle, deviation=deviation, dof=dof, slopes=slopes, constant=constant)
 
 
-def _excess(side: _Series, shared: np.ndarray, inflation: Inflation) -> np.ndarray:
+def _excess(side: _Series, shared: Integers, inflation: Inflation) -> Floats:
     """Return the variance, in shares, that rounds add in which one side alone took part and which disagree with others.
 
     If the times drift, those rounds tell of another time than the shared ones.
@@ -326,8 +327,7 @@ def _excess(side: _Series, shared: np.ndarray, inflation: Inflation) -> np.ndarr
         distance = sums * side.counts / (alone * kept) / side.counts
         expected = inflation.factor / 12 * (1 / alone + 1 / kept)
         found = np.where((alone > 0) & (kept > 0), np.maximum(distance**2 - expected, 0.0), 0.0)
-    share: np.ndarray = found * (alone / side.counts) ** 2
-    return share
+    return found * (alone / side.counts) ** 2
 
 
 def _signed_ranks(differences: _Series, pools: Pools) -> Contrasts:
@@ -351,20 +351,18 @@ def _signed_ranks(differences: _Series, pools: Pools) -> Contrasts:
     )
 
 
-def _slopes(
-    asked: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], middle: np.ndarray, deviation: np.ndarray
-) -> np.ndarray:
+def _slopes(asked: tuple[Floats, Integers, Floats, Integers], middle: Floats, deviation: Floats) -> Floats:
     """Return the slopes of `Contrasts`: how far the quantiles at two shares to either side lie from the middle."""
     near = np.minimum(NEAR * np.where(np.isfinite(deviation), deviation, FAR), FAR)
     aside = np.column_stack((near, np.full(near.size, FAR)))
     aside = np.where(aside > 0, aside, 1e-3)
     shares = np.hstack((0.5 - aside, 0.5 + aside))
     distances = np.abs(find_quantiles(*asked, shares) - middle[:, None])
-    found: np.ndarray = distances.reshape(-1, 2, 2) / aside[:, None, :]
+    found: Floats = distances.reshape(-1, 2, 2) / aside[:, None, :]
     return found
 
 
-def _by_rounds(apart: Contrasts, differences: _Series, pools: Pools, pairs: np.ndarray) -> Contrasts:
+def _by_rounds(apart: Contrasts, differences: _Series, pools: Pools, pairs: Integers) -> Contrasts:
     """Return the contrasts by rounds where these can be, and are not clearly wider."""
     if not pairs.size:
         return apart

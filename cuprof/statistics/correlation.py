@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cuprof.statistics import Floats, Integers
+
 PRIOR, PRIOR_DEVIATION = 0.1, 0.3
 """Of the correlation of neighbours in a pool, before anything is known of it."""
 BESIDE_POOL = 0.10
@@ -39,17 +41,17 @@ class Neighbours(NamedTuple):
         counts: (n, 2), of samples and of tenths; 1 where there are too few samples for tenths.
     """
 
-    found: np.ndarray
-    counts: np.ndarray
+    found: Floats
+    counts: Integers
 
 
 class Pools(NamedTuple):
     """What the pools of some series say of the correlation of neighbours and of tenths: (n, 2); one pool has a row."""
 
-    mean: np.ndarray
-    deviation: np.ndarray
+    mean: Floats
+    deviation: Floats
 
-    def take(self, places: np.ndarray | slice) -> Pools:
+    def take(self, places: Integers | slice) -> Pools:
         """Return some of the pools."""
         return Pools(*(each[places] for each in self))
 
@@ -71,12 +73,12 @@ class Inflation(NamedTuple):
         model_dof: what the uncertain correlation alone leaves; infinite where it is known.
     """
 
-    factor: np.ndarray
-    dof: np.ndarray
-    model_dof: np.ndarray
+    factor: Floats
+    dof: Floats
+    model_dof: Floats
 
 
-def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def ranks_of(order: Integers, ends: Integers) -> Floats:
     """Return the rank of each value in its series, the middle one 0, given the order that makes each ascending."""
     counts = np.diff(ends, prepend=0)
     ranks = np.empty(order.size)
@@ -84,7 +86,7 @@ def ranks_of(order: np.ndarray, ends: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:
+def neighbours_of(ranks: Floats, ends: Integers) -> Neighbours:
     """Return what each series shows, by its ranks (`ranks_of`), of the correlation of neighbours."""
     counts = np.diff(ends, prepend=0)
     starts = ends - counts
@@ -102,7 +104,7 @@ def neighbours_of(ranks: np.ndarray, ends: np.ndarray) -> Neighbours:
     return Neighbours(found, sizes)
 
 
-def _correlation(centred: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _correlation(centred: Floats, starts: Integers, counts: Integers) -> Floats:
     """Return the correlation of neighbours in each series, whose mean is 0; 0 for a constant one."""
     if not starts.size:
         return np.empty(0)
@@ -132,9 +134,7 @@ def inflate(neighbours: Neighbours, pools: Pools) -> Inflation:
         return Inflation(factor, 2 / (2 / _freedom(mean[:, 0], counts[:, 0]) + uncertain), 2 / uncertain)
 
 
-def _pooled(
-    found: np.ndarray, counts: np.ndarray, before: np.ndarray, deviation: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _pooled(found: Floats, counts: Floats, before: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of a pool's correlation."""
     mean = before
     for _ in range(STEPS):
@@ -145,9 +145,7 @@ def _pooled(
     return mean, 1 / np.sqrt(total)
 
 
-def _posterior(
-    found: np.ndarray, counts: np.ndarray, pool_mean: np.ndarray, pool_deviation: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _posterior(found: Floats, counts: Floats, pool_mean: Floats, pool_deviation: Floats) -> tuple[Floats, Floats]:
     """Return mean and standard deviation of each series' own correlation, given its pool's."""
     mean, spread = pool_mean, (BESIDE_POOL * (1 - pool_mean**2)) ** 2
     deviation = np.hypot(pool_deviation, np.sqrt(spread))
@@ -160,7 +158,7 @@ def _posterior(
     return mean, deviation
 
 
-def _solved(found: np.ndarray, counts: np.ndarray, near: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _solved(found: Floats, counts: Floats, near: Floats) -> tuple[Floats, Floats]:
     """Return the estimate of ρ that each series gives by itself, and its variance, linear about a nearby ρ."""
     counts = np.maximum(counts, 2)  # what fewer say is not heeded
     expected, above, below = expected_correlation(np.stack([near, near + 0.01, near - 0.01]), counts)
@@ -169,7 +167,7 @@ def _solved(found: np.ndarray, counts: np.ndarray, near: np.ndarray) -> tuple[np
     return near + (found - expected) / slope, variance / slope**2
 
 
-def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def expected_correlation(rho: Floats, counts: Floats) -> Floats:
     """Return the expectation of the rank correlation of neighbours in a first-order process of `counts` samples.
 
     The ratio of the expectations of numerator and denominator, whose mean was taken off; less what simulation shows
@@ -179,32 +177,30 @@ def expected_correlation(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
     at_end = (1 - rho**counts) / (1 - rho) / counts  # the covariance of the first sample and the mean
     ratio = ((counts - 1) * rho - (counts + 1) * of_mean + 2 * at_end) / (counts * (1 - of_mean))
     ratio = ratio - np.minimum(2.0, (counts + 2) / 5) * rho / (counts + 4)
-    found: np.ndarray = 6 / np.pi * np.arcsin(np.clip(ratio, -1, 1) / 2)
-    return found
+    return 6 / np.pi * np.arcsin(np.clip(ratio, -1, 1) / 2)
 
 
-def _inflation(counts: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _inflation(counts: Floats, mean: Floats, deviation: Floats) -> tuple[Floats, Floats]:
     """Return the inflation averaged over the posterior of ρ, and what its uncertainty takes from the freedom."""
     factors = np.array([_factor(np.clip(mean + node * deviation, LOWEST, HIGHEST), counts) for node, _ in NODES])
     weights = np.array([weight for _, weight in NODES])[:, None, None]
     average = (weights * factors).sum(axis=0)
-    uncertain: np.ndarray = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
+    uncertain = UNCERTAIN * (weights * (factors / average - 1) ** 2).sum(axis=0)
     return np.exp((weights * np.log(factors)).sum(axis=0)), uncertain
 
 
-def _sum_of_correlations(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _sum_of_correlations(rho: Floats, counts: Floats) -> Floats:
     """Return 1 + 2 Σ (1 - k/n) ρ^k, the variance of the mean times n, that of a sample being 1."""
-    found: np.ndarray = (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**counts) / (counts * (1 - rho) ** 2)
-    return found
+    return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**counts) / (counts * (1 - rho) ** 2)
 
 
-def _factor(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _factor(rho: Floats, counts: Floats) -> Floats:
     """Return n · Var(mean) / E[s²] of a first-order process: correlated short series understate their spread, too."""
     total = _sum_of_correlations(rho, counts)
     return np.where(counts > 1, total * (counts - 1) / np.maximum(counts - total, 1e-9), 1.0)
 
 
-def _freedom(rho: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _freedom(rho: Floats, counts: Floats) -> Floats:
     """Return the degrees of freedom of s² in a first-order process: 2 E[s²]² / Var(s²), exact for normal samples.
 
     With Σ the correlations and C what takes off the mean: tr(CΣ)² / tr(CΣCΣ).

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from cuprof.core.records import Sample, Summary
+from cuprof.statistics import Floats
 
 SAME_TICK = 0.05
 """Readings nearer than this share of a tick belong to one tick: a mean of several is rounded in its last digits."""
 
 
-def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
+def spread_over_tick(ordered: Floats, tick_ns: float) -> Floats:
     """Return ascending samples with equal ones spread evenly over their tick.
 
     Args:
@@ -29,11 +30,11 @@ def spread_over_tick(ordered: np.ndarray, tick_ns: float) -> np.ndarray:
     ends = np.append(np.flatnonzero(apart) + 1, ordered.size)
     sizes = np.diff(ends, prepend=0)
     place = np.arange(ordered.size) - (ends - sizes).repeat(sizes)
-    spread: np.ndarray = ordered + step * ((place + 0.5) / sizes.repeat(sizes) - 0.5)
+    spread: Floats = ordered + step * ((place + 0.5) / sizes.repeat(sizes) - 0.5)
     return spread
 
 
-def quantile(ordered: np.ndarray, share: float) -> float:
+def quantile(ordered: Floats, share: float) -> float:
     """Return what `np.quantile` does, to the last digit, in a twentieth of its time."""
     place = share * (ordered.size - 1)
     part = place - int(place)
@@ -86,7 +87,7 @@ def is_narrow(durations_ns: Sequence[float], confidence: float, target: float, t
 
 
 def locate_median(
-    ordered: np.ndarray, confidence: float, tick_ns: float = 0.0
+    ordered: Floats, confidence: float, tick_ns: float = 0.0
 ) -> tuple[tuple[float, float, float], float, float]:
     """Return the quartiles of ascending samples, and both ends of the interval of their median; see `interval_rank`."""
     spread, rank = spread_over_tick(ordered, tick_ns), interval_rank(int(ordered.size), confidence)

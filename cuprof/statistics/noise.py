@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuprof.core.text import count
+from cuprof.statistics import Floats
 from cuprof.statistics.contrasts import ONE_SIGMA, Contrasts
 
 
@@ -47,10 +48,9 @@ class NoiseModel:
     relative: float
     absolute_ns: float = 0.0
 
-    def deviations(self, times_ns: np.ndarray | float) -> np.ndarray:
+    def deviations(self, times_ns: Floats | float) -> Floats:
         """Return the relative standard deviations of times."""
-        found: np.ndarray = np.hypot(self.relative, self.absolute_ns / times_ns)
-        return found
+        return np.hypot(self.relative, self.absolute_ns / times_ns)
 
     def text(self, factor: float = 1.0) -> str:
         """Return the figures, times a factor, and what they are of."""
@@ -96,7 +96,7 @@ class SweepNoise:
     trials: int = 0
     farthest_ratio: float = 1.0
 
-    def of(self, base: NoiseModel, new: NoiseModel, base_ns: np.ndarray, new_ns: np.ndarray) -> np.ndarray:
+    def of(self, base: NoiseModel, new: NoiseModel, base_ns: Floats, new_ns: Floats) -> Floats:
         """Return the noise of either of two times, of many pairs: (n, 3), the fields of `Noise`."""
         if self.source == "stated":
             base = new = next(iter(self.scales))
@@ -120,7 +120,7 @@ class SweepNoise:
         )
 
 
-def estimate_scale(contrasts: Contrasts, deviations: Sequence[float] | np.ndarray, trials: int) -> Noise:
+def estimate_scale(contrasts: Contrasts, deviations: Sequence[float] | Floats, trials: int) -> Noise:
     """Return by how much times vary more than modelled, from trials in which nothing has changed.
 
     Each log ratio is divided by the deviation that its model gives it, so that short and long times tell of one figure.

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from cuprof.statistics import Floats, Integers
 from cuprof.statistics.median import SAME_TICK
 
 
@@ -26,11 +27,11 @@ class Samples:
             an empty word was taken by itself.
     """
 
-    values: np.ndarray
-    rounds: np.ndarray
-    ends: np.ndarray
-    tick_ns: np.ndarray
-    standard_error: np.ndarray
+    values: Floats
+    rounds: Integers
+    ends: Integers
+    tick_ns: Floats
+    standard_error: Floats
     rotation: np.ndarray
 
     @classmethod
@@ -72,16 +73,14 @@ class Samples:
         return int(self.ends.size)
 
     @property
-    def starts(self) -> np.ndarray:
+    def starts(self) -> Integers:
         """Return where each series starts in `values`."""
-        found: np.ndarray = self.ends - self.counts
-        return found
+        return self.ends - self.counts
 
     @property
-    def counts(self) -> np.ndarray:
+    def counts(self) -> Integers:
         """Return how many samples each series has."""
-        found: np.ndarray = np.diff(self.ends, prepend=0)
-        return found
+        return np.diff(self.ends, prepend=0)
 
     def take(self, places: Sequence[int] | np.ndarray) -> Samples:
         """Return some of the series in the order asked for."""
@@ -90,14 +89,14 @@ class Samples:
         facts = (self.tick_ns[places], self.standard_error[places], self.rotation[places])
         return Samples(self.values[chosen], self.rounds[chosen], ends, *facts)
 
-    def medians(self) -> np.ndarray:
+    def medians(self) -> Floats:
         """Return the median of each series in ns, as it is stored with a timing."""
         ordered, last = self._spread(self.tick_ns), self.counts - 1
         low, high = ordered[self.starts + last // 2], ordered[self.starts + (last + 1) // 2]
-        found: np.ndarray = high - (high - low) / 2
+        found: Floats = high - (high - low) / 2
         return found
 
-    def logarithms(self, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    def logarithms(self, seed: int = 0) -> tuple[Floats, Integers]:
         """Return the logarithms of the values with ties spread over their tick, and what orders them.
 
         A timer that counts in ticks (32 ns for CUDA's events) puts many samples on one value. The same samples always
@@ -110,20 +109,17 @@ class Samples:
         return values, order
 
     @cached_property
-    def _ordered(self) -> np.ndarray:
-        """Return the samples of each series ascending."""
-        ordered: np.ndarray = self.values[order_of(self.values, self.ends)]
-        return ordered
+    def _ordered(self) -> Floats:
+        return self.values[order_of(self.values, self.ends)]
 
-    def ticks(self) -> np.ndarray:
+    def ticks(self) -> Floats:
         """Return each series' tick in ns; where it is not known, the least step if some samples are equal, else 0."""
         steps = self._steps()
         least = self._least(np.where(steps > 0, steps, np.inf))
         is_guessed = (self.tick_ns <= 0) & (self._least(steps) == 0) & np.isfinite(least)
-        found: np.ndarray = np.where(self.tick_ns > 0, self.tick_ns, np.where(is_guessed, least, 0.0))
-        return found
+        return np.where(self.tick_ns > 0, self.tick_ns, np.where(is_guessed, least, 0.0))
 
-    def _spread(self, tick: np.ndarray) -> np.ndarray:
+    def _spread(self, tick: Floats) -> Floats:
         """Return each series ascending with ties spread over a tick of its own; 0 spreads nothing."""
         ordered, steps = self._ordered, self._steps()
         apart = steps > SAME_TICK * tick.repeat(self.counts)
@@ -132,22 +128,20 @@ class Samples:
         sizes = np.diff(last, prepend=-1)
         first = (last + 1 - sizes).repeat(sizes)
         share = (np.arange(ordered.size) - first + 0.5) / sizes.repeat(sizes) - 0.5
-        spread: np.ndarray = ordered + step.repeat(self.counts) * share
-        return spread
+        return ordered + step.repeat(self.counts) * share
 
-    def _steps(self) -> np.ndarray:
+    def _steps(self) -> Floats:
         """Return how far each of the ascending samples is from the next one of its series; infinite for the last."""
         steps = np.diff(self._ordered, append=np.inf)
         steps[self.ends - 1] = np.inf
         return steps
 
-    def _least(self, values: np.ndarray) -> np.ndarray:
+    def _least(self, values: Floats) -> Floats:
         """Return the least of the values that stand where each series' samples do."""
-        found: np.ndarray = np.minimum.reduceat(values, self.starts) if len(self) else np.empty(0)
-        return found
+        return np.minimum.reduceat(values, self.starts) if len(self) else np.empty(0)
 
 
-def order_of(values: np.ndarray, ends: np.ndarray, seed: int | None = None) -> np.ndarray:
+def order_of(values: Floats, ends: Integers, seed: int | None = None) -> Integers:
     """Return what orders the values so that each series is ascending.
 
     Args:
@@ -167,7 +161,7 @@ def order_of(values: np.ndarray, ends: np.ndarray, seed: int | None = None) -> n
     return order
 
 
-def ragged(starts: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def ragged(starts: Integers, counts: Integers) -> tuple[Integers, Integers]:
     """Return ranges of whole numbers one behind the other, each of `counts` numbers from its start, and their ends."""
     ends = np.cumsum(counts, dtype=np.int64)
     numbers = np.arange(int(ends[-1]) if ends.size else 0) + (starts - (ends - counts)).repeat(counts)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cuprof.core.errors import SelectionError
+from cuprof.statistics import Floats, Integers
 from cuprof.statistics.contrasts import Contrasts
 
 
@@ -43,7 +44,7 @@ class Rule:
                 f"the error rate is {self.error_rate:g}; give a share between 1e-9 and 0.5, such as 5%"
             )
 
-    def decide(self, log_ratio: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def decide(self, log_ratio: Floats, low: Floats, high: Floats) -> np.ndarray:
         """Return the words of the verdicts on log ratios with their intervals."""
         matters = math.log1p(self.effect)
         conditions = {
@@ -109,9 +110,8 @@ def list_judgements(columns: dict[str, np.ndarray]) -> list[Judgement]:
     return [Judgement(Verdict(verdict), *others) for verdict, *others in values]
 
 
-def _differing(contrasts: Contrasts, error_rate: float, places: np.ndarray) -> np.ndarray:
+def _differing(contrasts: Contrasts, error_rate: float, places: Integers) -> Integers:
     """Return those of some places at which the interval excludes equal times."""
     chosen = contrasts.take(places)
     low, high = chosen.interval(error_rate)
-    found: np.ndarray = places[(low > 0) | (high < 0)]
-    return found
+    return places[(low > 0) | (high < 0)]

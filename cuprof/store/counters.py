@@ -126,7 +126,6 @@ def profiled(
 
 
 def _record_launch(connection: Connection, profile_id: int, launch: LaunchRecord) -> int:
-    """Write a launch with its advice and its counters by instruction, and return its key."""
     names = [f"{what}_{axis}" for what in ("grid", "block") for axis in "xyz"]
     sizes = dict(zip(names, (*launch.grid, *launch.block), strict=True))
     launch_id = insert_row(connection, t.launch, columns_of(t.launch, launch, profile_id=profile_id, **sizes))

@@ -134,7 +134,6 @@ class Merge:
         return self.merged
 
     def _take(self, part: Part) -> None:
-        """Take the rows of one table."""
         known = self._read_known(part)
         keys = self._keys.setdefault(part.table.name, {})
         differing: list[str] = []
@@ -202,7 +201,6 @@ class Merge:
         return 0
 
     def _find_fault(self, part: Part, row: Row) -> str:
-        """Return why a row is refused, empty when it is not."""
         if (fault := find_fault(part.table, row, self._now)) or part.table is t.samples:
             return fault or find_samples_fault(row)
         return find_timing_fault(row, is_ok=row["run_id"] in self._ok) if part.table is t.timing else ""

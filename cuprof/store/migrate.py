@@ -120,7 +120,6 @@ def _refuse_triggers(connection: Connection, url: URL) -> None:
 
 
 def _make_tables(connection: Connection) -> None:
-    """Make the tables of the newest revision in an empty database."""
     METADATA.create_all(connection, checkfirst=False)  # another program's table of the same name is an error
     version = sa.Table(
         VERSION_TABLE,

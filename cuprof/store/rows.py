@@ -12,8 +12,8 @@ from sqlalchemy.engine import Connection
 
 from cuprof.store.types import plain
 
-CHUNK = 5000
-"""Values of one IN list; SQLite takes 32,766 parameters a statement, PostgreSQL 65,535."""
+AT_ONCE = 5000
+"""Rows of a large result that are in memory at a time."""
 
 
 def upsert(

@@ -18,11 +18,10 @@ from cuprof.core.scratch import ScratchFolder
 from cuprof.store import migrate
 from cuprof.store.backup import check_pages
 from cuprof.store.connection import checking, database_file, explained, make_engine, parse_url, show
+from cuprof.store.rows import AT_ONCE
 from cuprof.store.schema import REVISION, VERSION_TABLE
 from cuprof.store.tables import METADATA
 
-AT_ONCE = 5000
-"""Rows that are in memory at a time."""
 ALLOWED = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_TRANSACTION, sqlite3.SQLITE_PRAGMA}
 FUNCTIONS = ("typeof", "length")
 
