@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.core.errors import StoreError, UsageError
+from cuprof.core.interrupts import is_requested
 from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
 from cuprof.store.migrate import check_revision
 from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, was_stopped
@@ -97,7 +98,7 @@ def check_pages(database: sqlite3.Connection, place: str) -> None:
     Raises:
         StoreError: a page is damaged.
     """
-    database.set_progress_handler(lambda: False, STEPS_BETWEEN_LOOKS)
+    database.set_progress_handler(is_requested, STEPS_BETWEEN_LOOKS)
     try:
         found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     except sqlite3.OperationalError as error:
