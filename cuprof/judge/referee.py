@@ -45,12 +45,12 @@ KEPT_SHARE = 4
 """All of them together keep at most 1/N of the memory that one candidate may have, and as many threads as one may."""
 LATE_S = 0.2
 LINGERS = (
-    "its kernels go on when the call has returned: they meet inputs before the clock runs, and slow others down; "
-    "wait for them in the call"
+    "the device works while nothing is asked of it, and no longer once its process has ended: wait for all kernels in "
+    "the call; if it does, judge it again while no others use the device"
 )
-LINGERING_TRIES, FREE_LOOKS, FREE_S = 2, 50, 1.0
-"""Accuse a process only if the device is mostly free of work for so long after it has ended, so often in a row: other
-programs may work there as well, and end just then."""
+LINGERING_TRIES, FREE_LOOKS, FREE_S = 3, 50, 1.0
+"""Do not judge a process if the device is mostly free of work for so long after it has ended, so often in a row. It is
+accused of nothing: other programs may work there, too, and rest just then."""
 NO_MEMORY = "no memory is left for the inputs; its process, or other programs, may have taken it"
 ROOM_SHARE = 4
 """Keep a process until its next turn only if it leaves 1/N of the device's free memory to others."""
@@ -231,7 +231,7 @@ class Referee:
             looks.append(self.clock.is_shared())
         self.lingers = sum(looks) <= FREE_LOOKS / 4
         if self.lingers:
-            raise FoundError(LINGERS, State.IMPLAUSIBLE)
+            raise FoundError(LINGERS, State.SKIPPED)
 
     def leaves_room(self) -> bool:
         """Return whether its process leaves enough of the device's memory to others while it waits."""

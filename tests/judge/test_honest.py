@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from cuprof.judge.clock import TOO_BUSY
+from cuprof.judge.referee import LINGERS
 from cuprof.judge.report import Ruling
 from tests.judge.conftest import QUICK, even_host
 
@@ -26,7 +27,7 @@ def list_variants(file: Path) -> list[str]:
 def list_undecided(report: Any, file: Path) -> list[str]:
     """Require that nobody is accused; return those of whom the judge could not tell, where others are at work."""
     found = {each.variant: (each.ruling, each.message) for each in report.candidates}
-    judged = {name: each for name, each in found.items() if TOO_BUSY not in each[1]}
+    judged = {name: each for name, each in found.items() if TOO_BUSY not in each[1] and LINGERS not in each[1]}
     accused = {name: each for name, each in judged.items() if each[0] not in (Ruling.GOOD, Ruling.NOT_FASTER)}
     assert accused == {}
     assert sorted(found) == sorted(list_variants(file))
