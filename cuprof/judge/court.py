@@ -32,7 +32,6 @@ from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.suspect import STIRS
-from cuprof.judge.clock import TOO_BUSY
 from cuprof.judge.contenders import Contender, Entrance
 from cuprof.judge.report import Candidate, Evidence, Report, Ruling
 from cuprof.judge.warden import Warden
@@ -368,9 +367,7 @@ class _Trial:
             longer = "give it longer with --time-limit, or " if outcome.state is State.TIMED_OUT else ""
             raise UsageError(f"the baseline cannot be timed here: {ending}; {longer}name another one with --baseline")
         if not (failed := [end for end in ends if end[1].state in FAILED]):
-            packages = ", although the baseline ran; it sees the packages that cuprof's own Python has"
-            why = outcome.message + ("" if TOO_BUSY in outcome.message else packages)
-            return _candidate(contender, baseline, Ruling.UNUSABLE, why)
+            return _candidate(contender, baseline, Ruling.UNUSABLE, outcome.message)
         evidence = []
         for trial, outcome in failed:
             evidence.append(Evidence(CLAIMS.get(outcome.state, outcome.state), f"{trial.label}: {outcome.message}"))

@@ -51,6 +51,7 @@ LINGERS = (
 LINGERING_TRIES, FREE_LOOKS, FREE_S = 3, 50, 1.0
 """Do not judge a process if the device is mostly free of work for so long after it has ended, so often in a row. It is
 accused of nothing: other programs may work there, too, and rest just then."""
+PACKAGES = ", although the baseline ran; it sees the packages that cuprof's own Python has"
 NO_MEMORY = "no memory is left for the inputs; its process, or other programs, may have taken it"
 ROOM_SHARE = 4
 """Keep a process until its next turn only if it leaves 1/N of the device's free memory to others."""
@@ -202,7 +203,8 @@ class Referee:
             self._require_idle()
         except RefusedError as error:
             state = State(error.refusal.state)
-            return self._end(state, one_line(error.refusal.message), error.refusal.log)
+            hint = PACKAGES if state is State.SKIPPED and self.job.extension is not None else ""
+            return self._end(state, one_line(error.refusal.message) + hint, error.refusal.log)
         except LateError as error:
             return self._end(State.TIMED_OUT, f"{error} while {self.phase.text}")
         except LostError as error:

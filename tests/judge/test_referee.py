@@ -10,6 +10,8 @@ import pytest
 from cuprof.core.point import Point
 from cuprof.core.records import Measure, State
 from cuprof.judge import referee as module
+from cuprof.judge.border.signals import Refusal
+from cuprof.judge.border.suspect import RefusedError
 from cuprof.judge.examiner import FoundError
 from cuprof.judge.referee import BorderExecutor, Referee
 from cuprof.worker.messages import Job
@@ -31,13 +33,24 @@ def test_more_sets_are_prepared_for_as_long_as_more_are_wanted() -> None:
     assert timed == [4, 16, 100]
 
 
-def test_where_no_memory_is_left_it_alone_is_not_judged() -> None:
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (MemoryError(), "no memory is left for the inputs; its process, or other programs, may have taken it"),
+        (
+            RefusedError(Refusal("skipped", "there is no cupy", "")),
+            "there is no cupy, although the baseline ran; it sees the packages that cuprof's own Python has",
+        ),
+    ],
+    ids=["memory", "package"],
+)
+def test_what_is_missing_is_told_to_those_who_can_mend_it(error: BaseException, expected: str) -> None:
     job = Mock(methods={Measure.COLD: "method"}, trials=[Mock()], **{"measure.patience_seconds": 1.0})
     referee = Referee(Mock(**{"limits.build_s": 1.0, "limits.check_s": 1.0}), job, is_ready=True)
     referee.suspect, referee.sets = Mock(), Mock()
-    referee.clock = Mock(time=Mock(side_effect=MemoryError))
+    referee.clock = Mock(time=Mock(side_effect=error))
     ended = referee.hold()
-    assert (ended.state, ended.message.split(";")[0]) == (State.SKIPPED, "no memory is left for the inputs")
+    assert (ended.state, ended.message) == (State.SKIPPED, expected)
 
 
 def make_referee(*, is_crowded: bool, is_shared: bool) -> Referee:
