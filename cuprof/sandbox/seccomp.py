@@ -48,7 +48,7 @@ LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
 """Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
 SEEM_DONE = ("sync", "syncfs", "flock")
 """System calls that others' files and locks would feel. They seem to succeed."""
-PR_SET_SECCOMP, PR_FUTEX_HASH = 22, 78
+PR_SET_SECCOMP, PR_SCHED_CORE, PR_FUTEX_HASH = 22, 62, 78
 SETS_THREADS = (
     ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
     ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
@@ -126,7 +126,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     for request, number in (*refused, *((each, 0) for each in LOCKS)):
         rules.add_rule(bindings.ERRNO(number), "fcntl", equals(1, request))
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
-    for option in (PR_SET_SECCOMP, PR_FUTEX_HASH):
+    # Where two processors are one core, it keeps all others off the second while a thread with a core of its own runs.
+    for option in (PR_SET_SECCOMP, PR_SCHED_CORE, PR_FUTEX_HASH):
         rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", equals(0, option))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
