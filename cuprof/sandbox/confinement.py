@@ -231,13 +231,18 @@ def weigh(family: Sequence[int], sandbox: Sandbox) -> Held:
     return Held(memory, count, watches)
 
 
-def _own_folders(first: int) -> Iterator[str]:
-    """Yield a process's private in-memory folders, by paths that this process can open."""
+def _own_folders(first: int) -> set[str]:
+    """Return a process's private in-memory folders, by paths that this process can open.
+
+    The list of mounts also has those that lie below them at the same place.
+    """
+    found = set()
     with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo", errors="replace") as lines:  # noqa: PTH123
         for line in lines:
             place, _, kind = line.split()[4], *line.partition(" - ")[1:]
             if kind.startswith("tmpfs ") and place in HIDDEN:
-                yield f"/proc/{first}/root{place}"
+                found.add(f"/proc/{first}/root{place}")
+    return found
 
 
 def _file_bytes(folder: str) -> int:

@@ -619,6 +619,20 @@ time.sleep(300)
     assert "over the limit of 0.27 GB" in done.stderr
 
 
+def test_a_file_in_such_a_folder_counts_once(full: Sandbox) -> None:
+    code = """
+print(sum(" /dev/shm " in line for line in open("/proc/self/mountinfo")), flush=True)
+with open("/dev/shm/part", "wb") as file:
+    for _ in range(36):
+        file.write(bytes(1 << 23))
+time.sleep(4 * confinement.WATCH_S)
+"""
+    done = run(code, replace(full, memory_bytes=1 << 29))
+    if done.stdout == "1\n":
+        pytest.skip("nothing lies below the folder")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
