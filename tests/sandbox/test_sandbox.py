@@ -633,6 +633,18 @@ time.sleep(4 * confinement.WATCH_S)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_mounts_are_listed_once(full: Sandbox) -> None:
+    listed = """
+list_folders = confinement.list_own_folders
+def list_and_tell(*given):
+    print("listed", file=sys.stderr, flush=True)
+    return list_folders(*given)
+confinement.list_own_folders = list_and_tell
+confinement.confine("""
+    done = run("time.sleep(6 * confinement.WATCH_S)", full, HEAD.replace("confinement.confine(", listed.lstrip()))
+    assert (done.returncode, done.stderr) == (0, "listed\n")
+
+
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
