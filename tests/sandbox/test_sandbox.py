@@ -651,6 +651,13 @@ def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) ->
     seccomp.refuse_calls()  # does nothing, rather than fail
 
 
+def test_a_folder_with_a_databases_name_refuses_no_sandbox(full: Sandbox, tmp_path: Path) -> None:
+    folder = tmp_path / "results.sqlite"
+    folder.mkdir()
+    done = run("print('inside')", replace(full, visible=(str(tmp_path),), hidden=(str(folder),)))
+    assert (done.stdout, done.stderr) == ("inside\n", "")
+
+
 def test_a_hidden_file_may_have_any_name(full: Sandbox, tmp_path: Path) -> None:
     hidden = tmp_path / "\udcff \n.py"
     hidden.touch()
