@@ -151,12 +151,13 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
         with contextlib.suppress(OSError):
             os.close(handle)
     most, why, most_watches, most_threads = sandbox.memory_bytes, "", _read_most_watches(), find_most_threads()
+    folders = list_own_folders(first, sandbox)  # once: beside ten thousand doors the list of mounts is as long
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
         depths = dict(_walk_family(first))
         family = [*depths]
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
-        elif (held := weigh(family, sandbox)).threads > most_threads:
+        elif (held := weigh(family, folders)).threads > most_threads:
             why = f"it has {held.threads} threads, over the limit of {most_threads}"
         elif (depth := max(depths.values())) > MOST_DEPTH:
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
@@ -218,10 +219,9 @@ class Held(NamedTuple):
     watches: int = 0
 
 
-def weigh(family: Sequence[int], sandbox: Sandbox) -> Held:
-    """Return what a process and its descendants hold."""
-    memory = sum(map(_file_bytes, _own_folders(family[0]))) if sandbox.namespaces else 0
-    count = watches = 0
+def weigh(family: Sequence[int], folders: Iterable[str]) -> Held:
+    """Return what a process and its descendants hold, with the files in folders of their own."""
+    memory, count, watches = sum(map(_file_bytes, folders)), 0, 0
     for pid in family:
         threads = list_threads(pid)
         files = _count_files(pid, threads)
@@ -231,13 +231,20 @@ def weigh(family: Sequence[int], sandbox: Sandbox) -> Held:
     return Held(memory, count, watches)
 
 
-def _own_folders(first: int) -> Iterator[str]:
-    """Yield a process's private in-memory folders, by paths that this process can open."""
+def list_own_folders(first: int, sandbox: Sandbox) -> set[str]:
+    """Return the private in-memory folders of a sandbox's first process, by paths that this process can open.
+
+    The list of mounts also has those that lie below them at the same place.
+    """
+    found = set[str]()
+    if not sandbox.namespaces:
+        return found
     with contextlib.suppress(OSError), open(f"/proc/{first}/mountinfo", errors="replace") as lines:  # noqa: PTH123
         for line in lines:
             place, _, kind = line.split()[4], *line.partition(" - ")[1:]
             if kind.startswith("tmpfs ") and place in HIDDEN:
-                yield f"/proc/{first}/root{place}"
+                found.add(f"/proc/{first}/root{place}")
+    return found
 
 
 def _file_bytes(folder: str) -> int:

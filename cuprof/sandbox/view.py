@@ -73,9 +73,9 @@ def show_own_processes() -> None:
 
 
 def _empty(paths: Iterable[str]) -> None:
-    """Have files that are there appear empty."""
+    """Have files that are there appear empty; folders with the name of one stay as they are."""
     for path in paths:
-        if os.path.exists(path):  # noqa: PTH110
+        if os.path.exists(path) and not os.path.isdir(path):  # noqa: PTH110, PTH112
             kernel.mount("/dev/null", path, "", kernel.MS_BIND)
 
 

@@ -620,10 +620,43 @@ time.sleep(300)
     assert "over the limit of 0.27 GB" in done.stderr
 
 
+def test_a_file_in_such_a_folder_counts_once(full: Sandbox) -> None:
+    code = """
+print(sum(" /dev/shm " in line for line in open("/proc/self/mountinfo")), flush=True)
+with open("/dev/shm/part", "wb") as file:
+    for _ in range(36):
+        file.write(bytes(1 << 23))
+time.sleep(4 * confinement.WATCH_S)
+"""
+    done = run(code, replace(full, memory_bytes=1 << 29))
+    if done.stdout == "1\n":
+        pytest.skip("nothing lies below the folder")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_mounts_are_listed_once(full: Sandbox) -> None:
+    listed = """
+list_folders = confinement.list_own_folders
+def list_and_tell(*given):
+    print("listed", file=sys.stderr, flush=True)
+    return list_folders(*given)
+confinement.list_own_folders = list_and_tell
+confinement.confine("""
+    done = run("time.sleep(6 * confinement.WATCH_S)", full, HEAD.replace("confinement.confine(", listed.lstrip()))
+    assert (done.returncode, done.stderr) == (0, "listed\n")
+
+
 def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
     seccomp.refuse_calls()  # does nothing, rather than fail
+
+
+def test_a_folder_with_a_databases_name_refuses_no_sandbox(full: Sandbox, tmp_path: Path) -> None:
+    folder = tmp_path / "results.sqlite"
+    folder.mkdir()
+    done = run("print('inside')", replace(full, visible=(str(tmp_path),), hidden=(str(folder),)))
+    assert (done.stdout, done.stderr) == ("inside\n", "")
 
 
 def test_a_hidden_file_may_have_any_name(full: Sandbox, tmp_path: Path) -> None:

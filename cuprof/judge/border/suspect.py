@@ -25,7 +25,7 @@ from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
-from cuprof.sandbox.confinement import GUARDS, Held, list_family, list_threads, weigh
+from cuprof.sandbox.confinement import GUARDS, list_family, list_own_folders, list_threads, weigh
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 POLL_S = 0.05
@@ -354,7 +354,9 @@ class Suspect:
     def weigh(self) -> tuple[int, int]:
         """Return the memory of its processes, as the sandbox counts it, and how many threads they have."""
         found = list(list_family(self._process.pid))[self._count_of_guards - 1 :]  # none if it has ended
-        held = weigh(found, self._sandbox or Sandbox(namespaces=False)) if found else Held()
+        if not found:
+            return 0, 0
+        held = weigh(found, list_own_folders(found[0], self._sandbox or Sandbox(namespaces=False)))
         return held.memory_bytes, held.threads
 
     def _read_cpu(self) -> None:
