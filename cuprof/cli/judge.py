@@ -14,7 +14,7 @@ from cuprof.cli.arguments import CommandParser, add_rule, number
 from cuprof.cli.labels import format_counter, format_time
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import UsageError
-from cuprof.core.project import Project, find_project
+from cuprof.core.project import MARKER, Project, find_project
 from cuprof.core.text import excerpt
 
 if TYPE_CHECKING:
@@ -165,6 +165,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
     if arguments.keep == Path():
         raise UsageError("--keep needs a file's name; leave it out to keep nothing")
+    if arguments.keep and arguments.keep.name == MARKER:  # an empty file could become a database
+        raise UsageError(f"--keep={arguments.keep} is the file of a project's settings; name another file")
     if not arguments.candidates:
         raise UsageError("name at least one candidate, a .cu, .cl, .py or .json file; see cuprof judge --help")
     for setting in arguments.settings:

@@ -111,6 +111,7 @@ def test_it_is_said_in_words_and_as_json(cli: Cli, asked: list[Any]) -> None:
         (("vector", "none.py"), "there is no file none.py"),
         (("vector", "loop.py"), "there is no file loop.py"),
         (("vector", "mine.py", "--keep="), "--keep needs a file's name"),
+        (("vector", "mine.py", "--keep=cuprof.toml"), "--keep=cuprof.toml is the file of a project's settings"),
         (("vector", "mine.py", "--noise=-3%"), "the noise is -3%; give a share from 0 up to 1"),
         (("vector", "mine.py", "variants=cpu_whole"), "has no meaning for judge"),
         (("vector", "mine.py", "measure=quik"), "quik"),
