@@ -25,7 +25,7 @@ BATCHES = 4
 LIMIT_S, MEMORY_BYTES = 2.0, 1 << 30
 MOST_S = 30.0
 """What one attempt may take in all: reading it, preparing, the check and the timing, each within `LIMIT_S`."""
-MEASURE = replace(QUICK, min_samples=20, max_samples=20, max_seconds=60.0, patience_seconds=60.0)
+MEASURE = replace(QUICK, min_samples=12, max_samples=12, max_seconds=60.0, patience_seconds=60.0)
 """As many samples as it takes to call one of a batch good."""
 BASELINE_NS, HONEST_NS = 20_000, 1_000
 """What an execution of the baseline and of the honest one takes: who computes nothing seems as fast as that one."""
