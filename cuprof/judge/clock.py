@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from cuprof.core.records import Measure, Sample, State, Timing
 from cuprof.judge.border.signals import Ask
@@ -58,6 +59,9 @@ class Round(NamedTuple):
     one: Lap | None
     slope_ns: float
     is_sound: bool
+
+
+R = TypeVar("R", Round, Lap)
 
 
 @dataclass
@@ -224,9 +228,8 @@ class Clock:
             laps = self._lap(counts, flush)
             if all(lap.is_sound for lap in laps):
                 break
-        began = time.perf_counter_ns()
-        self.is_cold = self.examiner.check_some(max(counts))
-        self.checked_ns += time.perf_counter_ns() - began
+        with self._checking():
+            self.is_cold = self.examiner.check_some(max(counts))
         return laps
 
     def _read_new(self, count: int, flush: str) -> Lap:
@@ -236,26 +239,25 @@ class Clock:
         they are in between.
         """
         counts, draws, is_due = self._counts(count), 0, True
-        is_alone, alone = self.job.extension is not None and len(counts) == 1 < count, list[Lap]()
+        needs_alone, alone = self.job.extension is not None and len(counts) == 1 < count, list[Lap]()
         while is_due:
             draw = self.sets.take(count)
-            if is_alone and not any(lap.is_sound for lap in alone):
+            if needs_alone:
                 alone += self._read_alone(draw, count, flush)
+                needs_alone = not any(lap.is_sound for lap in alone)
             self.sets.repeat(count)
             self._lap(counts, flush)
             self.is_cold = False
             self.sets.have(draw, count)
             new = _add(self._read(counts, flush, most=1))  # the second time would meet them again
             draws += 1
-            is_clear = new.is_quiet and (not is_alone or any(lap.is_sound for lap in alone))
-            is_due = not is_clear and (draws < FRESH_DRAWS or new.is_stirred)
-        if is_alone:
-            self.alone_ns = min(map(self._count_ns, [lap for lap in alone if lap.is_sound] or alone))
+            is_due = (needs_alone or not new.is_quiet) and (draws < FRESH_DRAWS or new.is_stirred)
+        if alone:
+            self.alone_ns = min(map(self._count_ns, _keep_sound(alone)))
         if self.job.extension is not None:
-            began = time.perf_counter_ns()
-            self.examiner.check_new(count)
+            with self._checking():
+                self.examiner.check_new(count)
             self.is_cold = True
-            self.checked_ns += time.perf_counter_ns() - began
         return new
 
     def _read_alone(self, draw: Draw, count: int, flush: str) -> list[Lap]:
@@ -266,10 +268,16 @@ class Clock:
             self._lap((count,), flush)
             self.sets.have(draw.cut(number), 1)
             laps += self._lap((1,), flush)
-            began = time.perf_counter_ns()
-            self.examiner.check_new(1)
-            self.checked_ns += time.perf_counter_ns() - began
+            with self._checking():
+                self.examiner.check_new(1)
         return laps
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Add what a block takes to the time of comparing results."""
+        began = time.perf_counter_ns()
+        yield
+        self.checked_ns += time.perf_counter_ns() - began
 
     def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:
         self.sets.give(max(counts))
@@ -316,9 +324,9 @@ class Clock:
         return Timing(measure, self.job.methods[measure], samples, summary, reason, details)
 
 
-def _keep_sound(rounds: list[Round]) -> list[Round]:
-    """Return the rounds that count: the sound ones, all where none is."""
-    return [each for each in rounds if each.is_sound] or rounds
+def _keep_sound(found: list[R]) -> list[R]:
+    """Return the rounds or laps that count: the sound ones, all where none is."""
+    return [each for each in found if each.is_sound] or found
 
 
 def _add(laps: Sequence[Lap]) -> Lap:

@@ -49,7 +49,7 @@ LINGERS = (
     "the call; if it does, judge it again while no others use the device"
 )
 LINGERING_TRIES, FREE_LOOKS, FREE_S = 3, 50, 1.0
-"""Do not judge a process if the device is mostly free of work for so long after it has ended, so often in a row. It is
+"""A process is not judged if the device rests for most of `FREE_S` once it has ended, in `LINGERING_TRIES` turns. It is
 accused of nothing: other programs may work there, too, and rest just then."""
 PACKAGES = ", although the baseline ran; it sees the packages that cuprof's own Python has"
 NO_MEMORY = "no memory is left for the inputs; its process, or other programs, may have taken it"

@@ -50,6 +50,7 @@ def make_environment(folders: Sequence[Path] = (), finalize: Callable[[Any], Any
         "age": units.describe_age,
         "count": count,
         "moment": units.moment,
+        "of_verdict": lambda pairs, *verdicts: [pair for pair in pairs if pair.verdict in verdicts],
         "breakable": breakable,
         "coded": coded,
         "label": units.value_label,

@@ -67,11 +67,15 @@ class _Side:
 _sides = []
 
 
+def _double_beside(begin, inputs, outputs):
+    if not _sides:
+        _sides.append(_Side(begin))
+    return lambda: _double(inputs["x"], outputs["y"])
+
+
 @family.library("stays", requires="cupy")
 def stays(problem, tune, inputs, outputs):
-    if not _sides:
-        _sides.append(_Side(lambda side: side.stay(LONG_S)))
-    return lambda: _double(inputs["x"], outputs["y"])
+    return _double_beside(lambda side: side.stay(LONG_S), inputs, outputs)
 
 
 @family.library("stays_between_requests", requires="cupy")
@@ -95,9 +99,7 @@ def stays_between_requests(problem, tune, inputs, outputs):
         side.stage.execute = execute_alone
         threading.Thread(target=watch, daemon=True).start()
 
-    if not _sides:
-        _sides.append(_Side(begin))
-    return lambda: _double(inputs["x"], outputs["y"])
+    return _double_beside(begin, inputs, outputs)
 
 
 @family.library("meets_inputs_early", requires="cupy")
@@ -128,9 +130,7 @@ def short_kernels_of_a_thread(problem, tune, inputs, outputs):
 
         threading.Thread(target=launch, daemon=True).start()
 
-    if not _sides:
-        _sides.append(_Side(begin))
-    return lambda: _double(inputs["x"], outputs["y"])
+    return _double_beside(begin, inputs, outputs)
 
 
 @family.library("hoards_memory", requires="cupy")
