@@ -5,16 +5,16 @@ from __future__ import annotations
 import secrets
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
 from cuprof.core.records import Measure, Sample, State, Timing
-from cuprof.judge.border.signals import Ask
+from cuprof.judge.border.signals import SECOND, Ask
 from cuprof.judge.border.suspect import START_LIMIT_S, Lap, Suspect
 from cuprof.judge.examiner import Examiner, FoundError
-from cuprof.judge.sets import SPARE, Draw, Sets
+from cuprof.judge.sets import SPARE, Sets, Trips
 from cuprof.statistics.median import summarise
 from cuprof.worker.messages import Job
 from cuprof.worker.stopping import StoppingRule
@@ -25,9 +25,10 @@ LOOK_SLACK, LOOK_SLACK_NS = 2.0, 20_000
 ROUND_TRIP_SLACK, ROUND_TRIP_SLACK_NS = 1.25, {"cuda": 15_000.0, "host": 50_000.0}
 """A slope may take out no more than a round trip took before the stranger's code was there, with so much for code that
 the caches lost."""
-ALIKE, ALIKE_NS = {"cuda": 2.0, "host": 1.5}, {"cuda": 20_000.0, "host": 100_000.0}
-"""An execution by itself may take this much longer than one of many. Where two are worked on at once, it takes twice as
-long."""
+ALIKE, ALIKE_NS = {"graph": 1.25, "direct": 2.0, "host": 1.5}, {"cuda": (35_000.0, 10_000.0), "host": (150_000.0,)}
+"""An execution by itself may take this much longer than one of many, with so much for each of the requests that follow
+one another; on a device the first one takes its change to the process, which varies. Where two are worked on at once,
+one takes twice as long."""
 BUSY_HOST = "the host was busy with other work"
 TOO_BUSY = f"{BUSY_HOST}, so that nothing tells whether it remembers results; judge it again on a quieter machine"
 MOST_LAPS = 12
@@ -52,11 +53,11 @@ class Round(NamedTuple):
 
     Args:
         whole: of all executions that follow one another.
-        one: of a request for one of them; None where one is all.
+        ones: of the requests for one of them, which follow one another; none where one is all.
     """
 
     whole: Lap
-    one: Lap | None
+    ones: tuple[Lap, ...]
     slope_ns: float
     is_sound: bool
 
@@ -72,14 +73,15 @@ class Clock:
         limit_s: of one request.
 
     Attributes:
-        trips_ns: of requests before the stranger's code was there: of one, and of all that follow one another.
+        trips: of requests before the stranger's code was there.
         most_look_ns: what reading results may take.
         is_graph: executions are captured as a graph.
+        draw: contents that were new to the process when they were given last, with some to spare.
         is_cold: the process has waited since its last request while results were compared.
         checked_ns: how long all of these comparisons took.
         most_flush_ns: what a flush takes while nothing else works on the device.
         crowded: of each flush since the last `is_crowded`, whether it took longer.
-        alone_ns: the least time of an execution by itself on contents that a stranger had not met.
+        alone_ns: of an execution by itself on contents that a stranger had not met, if it takes longer than it may.
     """
 
     job: Job
@@ -102,8 +104,9 @@ class Clock:
             trips.append(self.suspect.clock(Ask.NULL, [0] * requests, START_LIMIT_S, self.sets.look))
         trips = [laps for laps in trips if all(lap.is_sound for lap in laps)] or trips
         whole = [_add(laps) for laps in trips]
-        self.trips_ns = (
-            float(statistics.median(first.duration_ns for first, *_ in trips)),
+        ones = zip(*([lap.duration_ns for lap in laps[: max(requests - 1, 1)]] for laps in trips), strict=True)
+        self.trips = Trips(
+            tuple(float(statistics.median(each)) for each in ones),
             float(statistics.median(each.duration_ns for each in whole)),
         )
         self.most_flush_ns = statistics.median(flushes_ns) + CROWDED_NS
@@ -125,7 +128,7 @@ class Clock:
 
     def execute(self, *counts: int) -> list[Lap]:
         """Send requests one right after another, each for this number of executions."""
-        self.sets.draw_early(max(counts))
+        self.sets.draw_early(_count_rows(counts))
         self.sets.memory.wait()
         laps = self.suspect.clock(Ask.EXECUTE, counts, self.limit_s, self.sets.look)
         if not self.sets.was_there():
@@ -153,7 +156,7 @@ class Clock:
         flush = config.flush if measure is Measure.COLD else "none"
         if self.job.extension is None:
             self.set()
-            self.sets.pool.trips_ns = self.trips_ns
+            self.sets.pool.trips = self.trips
         quiet = 0
         for _ in range(FRESH_TRIES):
             new, rounds, reason = self._sample(count, flush)
@@ -170,6 +173,8 @@ class Clock:
                 raise FoundError(f"it remembers results: an execution takes {found}", State.IMPLAUSIBLE)
             if self.job.extension is not None:
                 raise FoundError(TOO_BUSY, State.SKIPPED)
+        if self.job.extension is not None and count > 1:
+            self.alone_ns = self._time_alone(_find_middle(rounds), count, flush)
         self._read((count,), flush)  # so that all rows have results
         self.examiner.check_known()
         return self._conclude(measure, rounds, reason)
@@ -201,16 +206,15 @@ class Clock:
 
     def _read_round(self, count: int, flush: str) -> Round:
         if len(counts := self._counts(count)) > 1:
-            laps = self._read(counts, flush)
-            one, second, many = laps
-            return Round(_add(laps), one, (self._count_ns(many) - second.duration_ns) / (count - 1), True)
+            *ones, many = laps = self._read(counts, flush)
+            return Round(_add(laps), tuple(ones), (self._count_ns(many) - ones[-1].duration_ns) / (count - 1), True)
         wanted = [count, 1] if count > 1 else [count]
         by_count = {each: self._read((each,), flush)[0] for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
         many = by_count.pop(count)
         if (single := by_count.get(1)) is None:
-            return Round(many, None, self._count_ns(many) - self.trips_ns[0], many.is_sound)
+            return Round(many, (), self._count_ns(many) - self.trips.ones_ns[0], many.is_sound)
         slope_ns = (self._count_ns(many) - self._count_ns(single)) / (count - 1)
-        return Round(many, single, slope_ns, many.is_sound and single.is_sound)
+        return Round(many, (single,), slope_ns, many.is_sound and single.is_sound)
 
     def _count_ns(self, lap: Lap) -> float:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""
@@ -239,38 +243,64 @@ class Clock:
         they are in between.
         """
         counts, draws, is_due = self._counts(count), 0, True
-        needs_alone, alone = self.job.extension is not None and len(counts) == 1 < count, list[Lap]()
         while is_due:
-            draw = self.sets.take(count)
-            if needs_alone:
-                alone += self._read_alone(draw, count, flush)
-                needs_alone = not any(lap.is_sound for lap in alone)
+            self.draw = self.sets.take(count)
             self.sets.repeat(count)
             self._lap(counts, flush)
             self.is_cold = False
-            self.sets.have(draw, count)
+            self.sets.have(self.draw, count)
             new = _add(self._read(counts, flush, most=1))  # the second time would meet them again
             draws += 1
-            is_due = (needs_alone or not new.is_quiet) and (draws < FRESH_DRAWS or new.is_stirred)
-        if alone:
-            self.alone_ns = min(map(self._count_ns, _keep_sound(alone)))
+            is_due = not new.is_quiet and (draws < FRESH_DRAWS or new.is_stirred)
         if self.job.extension is not None:
             with self._checking():
                 self.examiner.check_new(count)
             self.is_cold = True
         return new
 
-    def _read_alone(self, draw: Draw, count: int, flush: str) -> list[Lap]:
-        """Execute once by itself, on each of the contents of a draw that no set gets, and check the results."""
-        laps = []
-        for number in range(count, count + SPARE):
-            self.sets.repeat(count)
-            self._lap((count,), flush)
-            self.sets.have(draw.cut(number), 1)
-            laps += self._lap((1,), flush)
-            with self._checking():
-                self.examiner.check_new(1)
-        return laps
+    def _time_alone(self, middle_ns: float, count: int, flush: str) -> float:
+        """Return the time of an execution by itself; 0 if it is as short as one of many.
+
+        Its contents are new, and its results are checked before others can take their place: nothing else tells that it
+        was executed when it was asked for.
+        """
+        counts = (1, SECOND) if self.suspect.spins else (1,)
+        sound, others = list[float](), list[float]()
+        for draw in range(FRESH_DRAWS):
+            if draw:
+                self.draw = self.sets.take(count)
+            for first in range(count, count + SPARE[self.sets.kind], len(counts)):
+                self.sets.repeat(count)
+                self._lap((count,), flush)
+                self.sets.have(self.draw.cut(first, len(counts)), len(counts))
+                laps = self._lap(counts, flush)
+                with self._checking():
+                    self.examiner.check_new(len(counts))
+                is_sound = all(lap.is_sound for lap in laps)
+                (sound if is_sound else others).append(self._find_longer(map(self._count_ns, laps), middle_ns))
+                if 0.0 in sound:
+                    break
+            if sound:
+                break
+        self.sets.have(self.draw, count)
+        return min(sound or others)
+
+    def _find_longer(self, ones_ns: Iterable[float], middle_ns: float) -> float:
+        """Return the time of an execution by itself, from requests that follow one another; 0 if it is as short.
+
+        Args:
+            ones_ns: how long the requests took.
+            middle_ns: the time of one of many executions.
+        """
+        kind = self.sets.kind
+        factor = ALIKE["host" if kind == "host" else "graph" if self.is_graph else "direct"]
+        trips = zip(self.trips.ones_ns, self.sets.pool.trips.ones_ns, ALIKE_NS[kind], strict=False)
+        longest_ns = 0.0
+        for one_ns, (own_ns, baselines_ns, slack_ns) in zip(ones_ns, trips, strict=False):
+            trip_ns = max(own_ns, baselines_ns)
+            if one_ns > factor * middle_ns + ROUND_TRIP_SLACK * trip_ns + slack_ns:  # several were worked on at once
+                longest_ns = max(longest_ns, one_ns - trip_ns)
+        return longest_ns
 
     @contextmanager
     def _checking(self) -> Iterator[None]:
@@ -280,27 +310,21 @@ class Clock:
         self.checked_ns += time.perf_counter_ns() - began
 
     def _lap(self, counts: tuple[int, ...], flush: str) -> list[Lap]:
-        self.sets.give(max(counts))
+        self.sets.give(_count_rows(counts))
         self.crowded.append(self.sets.flush(flush) > self.most_flush_ns)
         return self.execute(*counts)
 
     def _conclude(self, measure: Measure, rounds: list[Round], reason: str) -> Timing:
         """Return the timing, held to the time that the requests took as a whole."""
-        count, slack_ns = self.sets.count, ROUND_TRIP_SLACK_NS[self.sets.kind]
-        most_one_ns, most_ns = (
-            ROUND_TRIP_SLACK * max(own, baselines) + slack_ns
-            for own, baselines in zip(self.trips_ns, self.sets.pool.trips_ns, strict=True)
-        )
-        sound = _keep_sound(rounds)
-        middle_ns = statistics.median(each.slope_ns for each in sound)
+        count, kind = self.sets.count, self.sets.kind
+        most_ns = ROUND_TRIP_SLACK * max(self.trips.whole_ns, self.sets.pool.trips.whole_ns) + ROUND_TRIP_SLACK_NS[kind]
+        sound, middle_ns = _keep_sound(rounds), _find_middle(rounds)
         whole_ns = statistics.median(self._count_ns(each.whole) for each in sound)
         executions, shift_ns = sum(self._counts(count)), 0.0
         if count > 1:
             shift_ns = max((whole_ns - most_ns) / executions - middle_ns, 0.0)
-            one_ns = min(self._count_ns(each.one) for each in sound if each.one is not None)
-            one_ns, kind = max(one_ns, self.alone_ns), self.sets.kind
-            if one_ns - most_one_ns > ALIKE[kind] * middle_ns + ALIKE_NS[kind]:  # several were worked on at once
-                shift_ns = max(shift_ns, one_ns - most_one_ns - middle_ns)
+            ones_ns = (min(map(self._count_ns, each)) for each in zip(*(each.ones for each in sound), strict=True))
+            shift_ns = max(shift_ns, max(self._find_longer(ones_ns, middle_ns), self.alone_ns) - middle_ns)
         if middle_ns + shift_ns <= 0:  # others used the device while round trips were timed: leave none out
             shift_ns = whole_ns / executions - middle_ns
         samples = tuple(
@@ -316,7 +340,7 @@ class Clock:
             samples = tuple(replace(sample, excluded="") for sample in samples)
         details: dict[str, Any] = {
             "batch": count,
-            "round_trip_ns": round(self.trips_ns[0]),
+            "round_trip_ns": round(self.trips.ones_ns[0]),
             "launches_included": not self.is_graph and self.job.backend == "cuda",
             "held_to_requests": shift_ns > 0,
         }
@@ -324,9 +348,19 @@ class Clock:
         return Timing(measure, self.job.methods[measure], samples, summary, reason, details)
 
 
+def _count_rows(counts: Sequence[int]) -> int:
+    """Return on how many of the first sets requests execute."""
+    return max(*counts, 2 * (SECOND in counts))
+
+
 def _keep_sound(found: list[R]) -> list[R]:
     """Return the rounds or laps that count: the sound ones, all where none is."""
     return [each for each in found if each.is_sound] or found
+
+
+def _find_middle(rounds: list[Round]) -> float:
+    """Return the time of one of many executions."""
+    return statistics.median(each.slope_ns for each in _keep_sound(rounds))
 
 
 def _add(laps: Sequence[Lap]) -> Lap:

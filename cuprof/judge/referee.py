@@ -290,7 +290,7 @@ class Referee:
         self._ask(Ask.PREPARE, 1)
         self._enter(Phase.CHECK)
         self.check = self._check()
-        took_ns = self._time_one() - self.clock.trips_ns[0]
+        took_ns = self._time_one() - self.clock.trips.ones_ns[0]
         self.prepare_s = self._prepare_second()
         self._prepare_sets(self.sets.choose_count(max(took_ns, 100.0), self.prepare_s))
         self.is_ready = True

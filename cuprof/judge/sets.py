@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ LONG_NS = {"cuda": 5e6, "host": 20e6}
 MOST_PREPARE_S = 8.0
 MOST_DRAWING_S = 0.5
 """Prepare and draw only as many sets as fit into this time, but at least two."""
-SPARE = 3
+SPARE = {"cuda": 6, "host": 3}
 """Draw so many more contents than there are sets, for executions by themselves."""
 THREADS = min(count_cores(), 8)
 """Draw contents in this many threads, side by side."""
@@ -64,10 +64,23 @@ class Draw:
             self.standards[number] = problem.find_right({**held, **self.apart[number]})
         return self.standards[number]
 
-    def cut(self, number: int) -> Draw:
-        """Return one row by itself."""
-        one = slice(number, number + 1)
-        return Draw(self.contents[one], apart=self.apart[one], names=self.names)
+    def cut(self, first: int, count: int) -> Draw:
+        """Return some rows by themselves."""
+        some = slice(first, first + count)
+        return Draw(self.contents[some], apart=self.apart[some], names=self.names)
+
+
+class Trips(NamedTuple):
+    """How long requests take of themselves.
+
+    Args:
+        ones_ns: those for one execution that follow one another: on a device the first also takes its change to the
+            process.
+        whole_ns: all that follow one another.
+    """
+
+    ones_ns: tuple[float, ...] = (0.0, 0.0)
+    whole_ns: float = 0.0
 
 
 @dataclass(eq=False)
@@ -77,14 +90,14 @@ class Pool:
     Attributes:
         number: of the draw.
         is_met: a stranger's code has had it.
-        trips_ns: of requests to the baseline, in its last turn: of one, and of all that follow one another.
+        trips: of requests to the baseline, in its last turn.
     """
 
     problem: Problem
     draw: Draw | None = None
     number: int = 0
     is_met: bool = False
-    trips_ns: tuple[float, float] = (0.0, 0.0)
+    trips: Trips = field(default_factory=Trips)
 
     def take(self, seen: int, count: int, layout: Layout, array_module: Any, *, is_stranger: bool) -> Draw:
         """Return contents that are new to one process, and to all strangers' if it is one.
@@ -191,9 +204,11 @@ class Sets:
         self.have(Draw(self._lay_out(problem.sets, POISON_BYTE), dict(enumerate(problem.standards))), count)
 
     def take(self, count: int) -> Draw:
-        """Return contents that are new to the process: for this many sets, and `SPARE` more."""
+        """Return contents that are new to the process: for this many sets, and some to spare."""
         layout, is_stranger = self.task.layout, self.task.job.extension is not None
-        draw = self.pool.take(self.seen, count + SPARE, layout, self.memory.array_module, is_stranger=is_stranger)
+        draw = self.pool.take(
+            self.seen, count + SPARE[self.kind], layout, self.memory.array_module, is_stranger=is_stranger
+        )
         self.seen = self.pool.number
         return draw
 

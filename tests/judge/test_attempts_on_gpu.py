@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cuprof.judge.referee import LINGERS
-from cuprof.judge.report import Ruling
+from cuprof.judge.report import Candidate, Ruling
 from tests.judge.conftest import QUICK
 
 pytestmark = [pytest.mark.gpu, pytest.mark.alone, pytest.mark.timeout(900)]
-FILE = Path(__file__).parent / "attempts_on_gpu" / "stays_on_the_device.py"
+FOLDER = Path(__file__).parent / "attempts_on_gpu"
 STAYING = ("stays", "stays_between_requests", "meets_inputs_early", "short_kernels_of_a_thread")
 FAMILY = '''
 """y = 2·x, three times over."""
@@ -42,13 +42,23 @@ def thrice(problem, tune, inputs, outputs):
 '''
 
 
-def test_none_stays_on_the_device(court: Any) -> None:
+def judge(court: Any, name: str) -> dict[str, Candidate]:
     folder = court.family.parent / "thrice"
     folder.mkdir()
     (folder / "family.py").write_text(FAMILY)
     measure = replace(QUICK, min_samples=20, max_samples=20)
-    report = court.judge(FILE, family="thrice", n=2**20, measure=measure)
-    found = {each.variant: each for each in report.candidates}
+    report = court.judge(FOLDER / name, family="thrice", n=2**20, measure=measure)
+    return {each.variant: each for each in report.candidates}
+
+
+def test_executions_side_by_side_count_as_one_alone(court: Any) -> None:
+    found = judge(court, "side_by_side.py")
+    assert {name: each.ruling for name, each in found.items()} == dict.fromkeys(found, Ruling.NOT_FASTER)
+    assert len(found) == 2
+
+
+def test_none_stays_on_the_device(court: Any) -> None:
+    found = judge(court, "stays_on_the_device.py")
     assert found.pop("honest").ruling is Ruling.GOOD
     found.pop("hoards_memory")  # it computes; what counts is that it has no memory of the device while others run
     seen = {name: (each.ruling, LINGERS in each.message) for name, each in found.items()}

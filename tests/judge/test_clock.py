@@ -12,10 +12,11 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
-from cuprof.judge.border.signals import Ask
+from cuprof.judge.border.signals import SECOND, Ask
 from cuprof.judge.border.suspect import Lap
 from cuprof.judge.clock import FRESH_DRAWS, Clock, Round
 from cuprof.judge.examiner import FoundError
+from cuprof.judge.sets import Trips
 
 COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS, FLUSH_NS = 256, 5_000.0, 30_000.0, 130_000.0, 85_000
 LONG = 40
@@ -46,6 +47,11 @@ def side_by_side(counts: Sequence[int]) -> list[float]:
     return honest([-(-count // 64) * LONG for count in counts])
 
 
+def empty_unless_checked(counts: Sequence[int]) -> list[float]:
+    """Return what they take if one alone is left out where other requests will find its results."""
+    return honest([LONG] * 2) if SECOND in counts else side_by_side([each * (each > 1) for each in counts])
+
+
 def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns: float = 0.0) -> Clock:
     rng = np.random.default_rng(7)
 
@@ -64,11 +70,12 @@ def make_clock(durations: Durations, round_trip: Durations = honest, scatter_ns:
         kind="cuda",
         count=COUNT,
         task=SimpleNamespace(count=COUNT),
-        pool=SimpleNamespace(trips_ns=(0.0, 0.0)),
+        pool=SimpleNamespace(trips=Trips()),
         memory=SimpleNamespace(wait=none),
         was_there=lambda: True,
         flush=lambda how: FLUSH_NS,
-        **dict.fromkeys(("look", "draw_early", "take", "repeat", "have", "give"), none),
+        take=lambda count: SimpleNamespace(cut=none),
+        **dict.fromkeys(("look", "draw_early", "repeat", "have", "give"), none),
     )
     job = SimpleNamespace(measure=config, methods={Measure.COLD: "method"}, extension=None, backend="cuda")
     examiner = SimpleNamespace(check_some=lambda count: False, check_known=none, check_new=none)
@@ -101,13 +108,27 @@ def test_executions_side_by_side_count_as_one_alone() -> None:
     assert find_median(side_by_side) > 0.5 * LONG * EXECUTION_NS
 
 
+def test_short_executions_side_by_side_in_a_graph_count_as_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "LONG", 6)
+    clock = make_clock(side_by_side)
+    clock.is_graph = True
+    assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(6 * EXECUTION_NS)
+
+
+def test_one_alone_that_is_left_out_where_nothing_tells_hides_nothing() -> None:
+    clock = make_clock(empty_unless_checked)
+    assert clock.time(Measure.COLD).summary.median_ns < 0.5 * LONG * EXECUTION_NS
+    clock.job.extension = "a stranger's"  # type: ignore[misc, assignment]
+    assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(LONG * EXECUTION_NS)
+
+
 def test_two_at_once_count_as_one_alone() -> None:
     clock = make_clock(honest)
     clock.sets.kind, clock.suspect.spins = "host", False
     long_ns, rounds = 4_000_000, list[Round]()
     for _ in range(20):
         one, many = Lap(long_ns), Lap(COUNT // 2 * long_ns)
-        rounds.append(Round(many, one, (many.duration_ns - one.duration_ns) / (COUNT - 1), True))
+        rounds.append(Round(many, (one,), (many.duration_ns - one.duration_ns) / (COUNT - 1), True))
     assert clock._conclude(Measure.COLD, rounds, "enough").summary.median_ns > 0.9 * long_ns
 
 
@@ -122,7 +143,7 @@ def test_one_alone_that_was_remembered_hides_nothing(monkeypatch: pytest.MonkeyP
         return [Lap(COUNT // 8 * long_ns if counts[0] > 1 else long_ns if is_new else 30_000)]
 
     monkeypatch.setattr(clock, "_lap", lap)
-    monkeypatch.setattr(clock.sets, "take", lambda count: SimpleNamespace(cut=lambda number: "by itself"))
+    monkeypatch.setattr(clock.sets, "take", lambda count: SimpleNamespace(cut=lambda first, count: "by itself"))
     monkeypatch.setattr(clock.sets, "have", lambda draw, count: had.append(draw))
     monkeypatch.setattr(clock.sets, "repeat", lambda count: had.append("met"))
     assert clock.time(Measure.COLD).summary.median_ns > 0.9 * long_ns
@@ -137,7 +158,7 @@ def test_of_one_set_the_round_trip_is_taken_out() -> None:
 @pytest.mark.parametrize("count", [1, COUNT])
 def test_where_round_trips_were_disturbed_none_is_left_out(count: int) -> None:
     clock = make_clock(
-        late_second if count > 1 else honest, lambda counts: [each + 1_000_000 for each in honest(counts)]
+        late_second if count > 1 else honest, lambda counts: [each + 2_000_000 for each in honest(counts)]
     )
     clock.sets.count = count
     whole_ns = sum(late_second([1, 1, count])) / (count + 2) if count > 1 else TRIP_NS + CHANGE_NS + EXECUTION_NS
@@ -164,7 +185,9 @@ def test_slow_rounds_that_do_not_count_hide_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(clock, "_lap", lambda counts, flush: [Lap(1_000_000)])
     clock.time(Measure.COLD)
     laps = cycle([*[Lap(2_100_000, is_sound=False)] * 3, *[Lap(1_000_000)] * 2])
-    monkeypatch.setattr(clock, "_read_round", lambda count, flush: Round(lap := next(laps), lap, 4000.0, lap.is_sound))
+    monkeypatch.setattr(
+        clock, "_read_round", lambda count, flush: Round(lap := next(laps), (lap,), 4000.0, lap.is_sound)
+    )
     monkeypatch.setattr(clock, "_read_new", lambda count, flush: Lap(2_100_000))
     with pytest.raises(FoundError, match=r"it remembers results: .* 8\.20 µs on inputs that are new, 3\.91 µs"):
         clock.time(Measure.COLD)

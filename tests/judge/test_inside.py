@@ -10,6 +10,7 @@ import pytest
 
 from cuprof.backends.contract import Runnable
 from cuprof.judge.border.inside import Stage
+from cuprof.judge.border.signals import SECOND
 
 OUTPUT, OTHER = object(), object()
 
@@ -34,3 +35,11 @@ def test_a_function_is_called_by_itself_where_nothing_else_is_to_be_done(facts: 
     call()
     assert runnable.enqueue.call_count == 1  # type: ignore[attr-defined]
     assert session.land.call_count == (not is_bare)
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, [0]), (3, [0, 1, 2]), (SECOND, [1])])
+def test_it_executes_on_the_first_sets_or_on_the_second_alone(count: int, expected: list[int]) -> None:
+    stage, executed = Stage.__new__(Stage), list[int]()
+    stage.calls, stage.graphs = [lambda number=number: executed.append(number) for number in range(3)], {}
+    stage.execute(count)
+    assert executed == expected

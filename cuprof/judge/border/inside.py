@@ -24,7 +24,7 @@ from cuprof.core.errors import UsageError
 from cuprof.core.text import one_line
 from cuprof.families.candidate import extend
 from cuprof.judge.border.layout import Place, cut
-from cuprof.judge.border.signals import LENGTH, REQUEST, Answer, Ask, Outline, Refusal, Task
+from cuprof.judge.border.signals import LENGTH, REQUEST, SECOND, Answer, Ask, Outline, Refusal, Task
 from cuprof.plan import plan
 from cuprof.worker.messages import Outlined
 from cuprof.worker.method import reading_options
@@ -101,12 +101,15 @@ class Stage:
 
         return execute
 
+    def _choose(self, count: int) -> list[Callable[[], object]]:
+        return self.calls[1:2] if count == SECOND else self.calls[:count]
+
     def execute(self, count: int) -> None:
         """Execute on the first sets, one after the other, and wait."""
         if count in self.graphs:
             self.graphs[count]()
         else:
-            for call in self.calls[:count]:
+            for call in self._choose(count):
                 call()
         self.wait()
 
@@ -117,7 +120,10 @@ class Stage:
         """Capture executions as one graph for each count, if they can be; return whether they were."""
         self.graphs = {}
         with suppress(Exception):  # what cannot be captured is launched each time
-            self.graphs = {count: self._capture(self.calls[:count]) for count in counts}
+            self.graphs = {count: self._capture(self._choose(count)) for count in counts}
+            for graph in self.graphs.values():  # the first launch takes longer
+                graph()
+            self.wait()
         return bool(self.graphs)
 
     def _capture(self, calls: Sequence[Callable[[], object]]) -> Callable[[], object]:
@@ -237,7 +243,8 @@ def serve(pipe: socket.socket, memory: int = -1) -> None:
             elif ask == Ask.PREPARE:
                 stage.prepare(count)
             elif ask == Ask.CAPTURE:
-                answer = Answer.GRAPH if stage.capture(sorted({1, count})) else Answer.DIRECT
+                counts = (SECOND, 1, count) if count > 1 else (1,)
+                answer = Answer.GRAPH if stage.capture(counts) else Answer.DIRECT
             elif ask == Ask.RELEASE:
                 stage.graphs = {}
             elif ask == Ask.EXECUTE:

@@ -25,6 +25,10 @@ MOST_BYTES = 1 << 20
 """Read at most this much of a stranger's text."""
 
 
+SECOND = 0
+"""To execute on so many sets is to execute on the second one alone."""
+
+
 class Ask:
     """Requests, each with a number of sets."""
 
