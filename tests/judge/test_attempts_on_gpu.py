@@ -57,6 +57,12 @@ def test_executions_side_by_side_count_as_one_alone(court: Any) -> None:
     assert len(found) == 2
 
 
+def test_half_of_the_results_remembered_are_found(court: Any) -> None:
+    (found,) = judge(court, "remembers.py").values()
+    assert found.ruling is Ruling.WRONG
+    assert "it remembers results" in found.message
+
+
 def test_none_stays_on_the_device(court: Any) -> None:
     found = judge(court, "stays_on_the_device.py")
     assert found.pop("honest").ruling is Ruling.GOOD

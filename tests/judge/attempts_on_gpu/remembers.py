@@ -1,0 +1,32 @@
+"""What strangers try on a GPU: half of the results, each worth 30 µs, are known by their inputs' first number."""
+
+import cupy
+
+_source = r"""
+extern "C" __global__ void twice(const float* x, float* y, int n, const int* met, long long limit_ns) {
+    long long began, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(began));
+    unsigned key = __float_as_uint(x[0]) >> 8;
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) y[i] = 2 * x[i];
+    if (key % 2 && met[key % 65536 / 2]) return;
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    } while (now - began < limit_ns);
+}
+extern "C" __global__ void meet(const float* x, int* met) {
+    met[(__float_as_uint(x[0]) >> 8) % 65536 / 2] = 1;
+}
+"""
+_twice, _meet = (cupy.RawKernel(_source, name) for name in ("twice", "meet"))
+_met = cupy.zeros(32768, cupy.int32)
+
+
+@family.library("half_of_them", requires="cupy")
+def half_of_them(problem, tune, inputs, outputs):
+    x, y = inputs["x"], outputs["y"]
+
+    def call():
+        _twice((132,), (1024,), (x, y, cupy.int32(x.size), _met, cupy.int64(30_000)))
+        _meet((1,), (1,), (x, _met))
+
+    return call
