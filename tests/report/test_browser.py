@@ -75,13 +75,17 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def open_page(browser: Any, page: Path, width: int) -> None:
     """Open a page, and check what holds for each at any width: it is quiet, and it fits."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
     screen = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     for kind in ("browser", "performance"):
         browser.get_log(kind)  # what earlier pages left
     browser.get(page.as_uri())
     drawn = "return document.querySelectorAll('.plot .main-svg').length >= document.querySelectorAll('.plot').length"
-    assert browser.execute_script(drawn)
+    WebDriverWait(browser, 100).until(
+        lambda _: browser.execute_script(drawn)
+    )  # figures are drawn after the page is read
     assert browser.get_log("browser") == []
     requests = [
         message["params"]["request"]["url"]
