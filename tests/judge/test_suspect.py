@@ -22,9 +22,10 @@ from cuprof.judge.border.__main__ import _fork as fork_or_tell
 from cuprof.judge.border.accounts import Accounts
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Ask
-from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, Suspect
+from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, RefusedError, Suspect
 from cuprof.judge.referee import BorderExecutor
 from cuprof.sandbox.settings import Sandbox
+from tests.living import LONG_S
 
 STARTS_A_CHILD = """
 import os, signal
@@ -167,6 +168,16 @@ def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.
         server = Mock(spec=ForkServer, ask=Mock(**answer))
         with pytest.raises(LaunchError, match="no process can be started: "):
             ForkServer.fork(server, {}, "", ())
+
+
+def test_a_sandbox_may_name_more_files_than_a_message_holds(server: ForkServer) -> None:
+    hidden = tuple(f"/nowhere/{number:0100}" for number in range(10_000))
+    sandbox = Sandbox(namespaces=False, hidden=hidden)
+    with (
+        Suspect(server, "no task", -1, sandbox, time.monotonic() + LONG_S) as started,
+        pytest.raises(RefusedError),
+    ):
+        started.await_answer(LONG_S)
 
 
 def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothing(

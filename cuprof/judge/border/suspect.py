@@ -122,16 +122,16 @@ class Suspect:
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
-        environment, encoded = child_environment(), ""
+        environment, confined = child_environment(), ""
         if sandbox is not None:
             home = self._folder.path / "home"
             home.mkdir()
             sandbox = replace(sandbox, home=str(home))
-            environment, encoded = inner_environment(environment, sandbox), sandbox.encode()
+            environment, confined = inner_environment(environment, sandbox), sandbox.write(self._folder.path)
         environment |= {"PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
         with shielded(), theirs, self._log.open("wb") as log:
             handles = [log.fileno(), theirs.fileno(), *([memory] if memory >= 0 else [])]
-            self._process = server.fork(environment, encoded, handles)
+            self._process = server.fork(environment, confined, handles)
         try:
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
