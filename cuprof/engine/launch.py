@@ -120,7 +120,7 @@ def _launch(sandbox: Sandbox | None = None, modules: Sequence[str] = (), at_once
             home = folder.path / "home"
             home.mkdir()
             inner = replace(sandbox, writable=(*sandbox.writable, str(status)), home=str(home))
-            words.append(inner.encode())
+            words.append(inner.write(folder.path))
             environment = inner_environment(environment, inner)
         with log_path.open("wb") as log:
             process = subprocess.Popen(

@@ -95,7 +95,8 @@ def _register(family: Family, extension: Extension) -> list[Variant]:
     assert family.folder is not None  # `copy_family` made it
     own, offered = dict(family.variants), replace(family, variants={})
     file, beside = family.folder / extension.file, extension.beside
-    name = f"{module_name(family.folder / FAMILY_FILE)}.{file.stem}"
+    stem = file.stem.replace(".", "-")  # a dot would name a package that is not there
+    name = f"{module_name(family.folder / FAMILY_FILE)}.{stem}"
     try:
         run_module(name, file, family=offered)
     except (Exception, SystemExit) as error:

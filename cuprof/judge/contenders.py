@@ -18,6 +18,7 @@ from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, LONGEST_NAME, PYTHON, SOLUTION, Extension, copy_family
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
+from cuprof.interop.schema import open_regular
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect
@@ -107,16 +108,20 @@ class Entrance:
         """
         origin, extension, text = self.family.origin, Extension(str(file), file.parent), b""
         try:
-            if (size := file.stat().st_size) > MOST_BYTES:
-                return _refused(file, Ruling.UNUSABLE, f"it has {size} bytes; at most {MOST_BYTES} are read")
-            text = file.read_bytes()
+            with open_regular(file, MOST_BYTES) as stream:
+                text = stream.read(MOST_BYTES)  # of one that grows meanwhile no more
+        except (UsageError, OSError) as error:
+            return _refused(file, Ruling.UNUSABLE, one_line(str(error)))
+        try:
             if file.suffix in LANGUAGES:
                 extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
             elif file.suffix == PYTHON:
-                into = self.workshop / str(number)
-                into.mkdir()
-                folder, extension = copy_family(origin.folder, into, file)
-                origin = Folder(folder)
+                into, kept = self.workshop / str(number), self.workshop / f"text{number}" / file.name
+                for folder in (into, kept.parent):
+                    folder.mkdir()
+                kept.write_bytes(text)  # what runs is what was read, whatever becomes of the file
+                folder, extension = copy_family(origin.folder, into, kept)
+                origin, extension = Folder(folder), replace(extension, beside=file.parent)
         except OSError as error:  # it was there a moment ago
             return _refused(file, Ruling.UNUSABLE, f"it cannot be read: {one_line(str(error))}")
         outline = Outline(origin, extension, self.selection, self.devices)

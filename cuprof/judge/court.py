@@ -29,6 +29,7 @@ from cuprof.engine.planning import choose_problems
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.interop.origins import AnyOrigin
+from cuprof.interop.schema import open_regular
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.suspect import STIRS
@@ -293,7 +294,7 @@ class _Trial:
         if any(module in spec.imports for spec in found):
             return True
         for file in self.request.candidates:
-            with suppress(OSError), file.open("rb") as text:  # who admits it says that it cannot be read
+            with suppress(UsageError), open_regular(file) as text:  # who admits it says that it cannot be read
                 if file.suffix == PYTHON and module.encode() in text.read(MOST_READ):
                     return True
         return False

@@ -33,7 +33,7 @@ from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Susp
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
-from cuprof.sandbox.confinement import find_most_threads
+from cuprof.sandbox.confinement import find_most_pipes, find_most_threads
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
@@ -42,7 +42,8 @@ from cuprof.worker.status_page import Phase
 MOST_KEPT = 8
 """Keep at most this many processes from one turn to the next; each holds its sets, and may hold a device's context."""
 KEPT_SHARE = 4
-"""All of them together keep at most 1/N of the memory that one candidate may have, and as many threads as one may."""
+"""All of them together keep at most 1/N of the memory that one candidate may have, and as many threads and pipes as one
+may."""
 LATE_S = 0.2
 LINGERS = (
     "the device works while nothing is asked of it, and no longer once its process has ended: wait for all kernels in "
@@ -133,10 +134,10 @@ class BorderExecutor(Executor):
     def _has_room(self, referee: Referee) -> bool:
         """Return whether a trial's process may wait beside those that wait already."""
         weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
-        memory, threads = map(sum, zip(*weights, strict=True))
+        memory, threads, pipes = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
-        is_small = len(weights) <= MOST_KEPT and threads <= find_most_threads() and (not most or memory <= most)
-        return is_small and referee.leaves_room()
+        is_small = threads <= find_most_threads() and pipes <= find_most_pipes() and (not most or memory <= most)
+        return len(weights) <= MOST_KEPT and is_small and referee.leaves_room()
 
     def calibrates(self, backend: str) -> bool:
         """Return False for the host, whose executions the border's own clock times."""

@@ -48,6 +48,12 @@ THREAD_BYTES, NODE_BYTES = 1 << 15, 1 << 11
 """What the kernel keeps for a thread, with its stack there, and for a file in memory, or a kilobyte of attributes."""
 WATCHES, WATCHES_SHARE = "/proc/sys/fs/epoll/max_user_watches", 4
 """Where the kernel says how many events on files a user's processes may await. A sandbox gets one in N of them."""
+PIPES, PIPES_SHARE, PIPE_PAGES = "/proc/sys/fs/pipe-user-pages-soft", 8, 16
+"""Where the kernel says how many pages the pipes of a user may have until it makes each further one small, be it of
+another program that expects 64 KB; and how many a pipe has. A sandbox gets one in N of them, and those that wait
+together as many: half of all may be under way in sockets."""
+LEAST_PIPES = 64
+"""Look for pipes where processes have more files than this: it takes a look at each of them."""
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE|Swap):\s+(\d+) kB", re.MULTILINE)
@@ -150,7 +156,8 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
     for handle in (0, 1):
         with contextlib.suppress(OSError):
             os.close(handle)
-    most, why, most_watches, most_threads = sandbox.memory_bytes, "", _read_most_watches(), find_most_threads()
+    most, why, most_watches = sandbox.memory_bytes, "", _read_most(WATCHES, WATCHES_SHARE)
+    most_threads, most_pipes = find_most_threads(), find_most_pipes()
     folders = list_own_folders(first, sandbox)  # once: beside ten thousand doors the list of mounts is as long
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
         depths = dict(_walk_family(first))
@@ -163,6 +170,8 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
         elif held.watches > most_watches:
             why = f"its open files may await {held.watches} events on files, over the limit of {most_watches}"
+        elif held.pipes > most_pipes:
+            why = f"it has {held.pipes} pipes, over the limit of {most_pipes}"
         elif most and not group and held.memory_bytes > most:
             why = f"{held.memory_bytes / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
@@ -212,23 +221,26 @@ class Held(NamedTuple):
     Args:
         memory_bytes: with the files in their private folders, and what the kernel may keep for threads and open files.
         watches: how many events their files may await: half of a process's each await the other half.
+        pipes: how many pipes they have; 0 where they have too few files for the limit.
     """
 
     memory_bytes: int = 0
     threads: int = 0
     watches: int = 0
+    pipes: int = 0
 
 
 def weigh(family: Sequence[int], folders: Iterable[str]) -> Held:
     """Return what a process and its descendants hold, with the files in folders of their own."""
-    memory, count, watches = sum(map(_file_bytes, folders)), 0, 0
+    memory, count, watches, all_files = sum(map(_file_bytes, folders)), 0, 0, 0
     for pid in family:
         threads = list_threads(pid)
         files = _count_files(pid, threads)
         memory += _resident_bytes(pid, threads) + THREAD_BYTES * len(threads) + SOCKET_BYTES * files
         count += len(threads)
         watches += (files // 2) ** 2
-    return Held(memory, count, watches)
+        all_files += files
+    return Held(memory, count, watches, _count_pipes(family) if all_files > LEAST_PIPES else 0)
 
 
 def list_own_folders(first: int, sandbox: Sandbox) -> set[str]:
@@ -269,6 +281,32 @@ def _count_files(pid: int, threads: Iterable[str]) -> int:
     return 0
 
 
+def _count_pipes(family: Iterable[int]) -> int:
+    """Return how many pipes processes have, or may have where they hide their files."""
+    found, hidden = set[str](), 0
+    for pid in family:
+        for thread in list_threads(pid):
+            folder = f"/proc/{pid}/task/{thread}/fd"
+            try:
+                files = os.listdir(folder)  # noqa: PTH208 - none of a thread that has ended
+                for file in files:
+                    with contextlib.suppress(FileNotFoundError):
+                        found.add(os.readlink(f"{folder}/{file}"))  # noqa: PTH115
+            except PermissionError:
+                hidden += MOST_FILES
+                break
+            except OSError:
+                continue
+            if files:
+                break
+    return hidden + sum(name.startswith("pipe:") for name in found)
+
+
+def find_most_pipes() -> int:
+    """Return how many pipes a sandbox's processes may have together."""
+    return _read_most(PIPES, PIPES_SHARE * PIPE_PAGES) or sys.maxsize
+
+
 def find_most_threads() -> int:
     """Return how many threads a sandbox's processes may have together."""
     limits, of_user = [*list_thread_limits()], resource.getrlimit(resource.RLIMIT_NPROC)[0]
@@ -277,10 +315,10 @@ def find_most_threads() -> int:
     return min([MOST_THREADS, *(limit // THREADS_SHARE for limit in limits)])
 
 
-def _read_most_watches() -> int:
-    """Return how many events on files a sandbox's processes may await."""
-    with contextlib.suppress(OSError, ValueError), open(WATCHES) as file:  # noqa: PTH123
-        return int(file.read()) // WATCHES_SHARE
+def _read_most(path: str, share: int) -> int:
+    """Return one in `share` of what the kernel allows a user."""
+    with contextlib.suppress(OSError, ValueError), open(path) as file:  # noqa: PTH123
+        return int(file.read()) // share
     return sys.maxsize
 
 

@@ -43,7 +43,7 @@ FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
 ALLOCATES = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839)
 """Requests of `ioctl` that do what `fallocate` does (FS_IOC_RESVSP, UNRESVSP, both with 64, ZERO_RANGE)."""
-F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY = 37, 38, 1026
+F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY, F_SETPIPE_SZ = 37, 38, 1026, 1031
 LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
 """Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
 SEEM_DONE = ("sync", "syncfs", "flock")
@@ -121,8 +121,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
         rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
     for request in FLAGS if alone else ():
         rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", equals(1, request))
-    # Who opens a file that somebody has a lease on waits for 45 s.
-    refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY)]
+    # Who opens a file that somebody has a lease on waits for 45 s. Larger pipes leave others of the user small ones.
+    refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ)]
     for request, number in (*refused, *((each, 0) for each in LOCKS)):
         rules.add_rule(bindings.ERRNO(number), "fcntl", equals(1, request))
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.

@@ -1,4 +1,4 @@
-"""The restrictions of a sandbox, as plain data that goes to the process on its command line."""
+"""The restrictions of a sandbox, as plain data that goes to the process in a file."""
 
 from __future__ import annotations
 
@@ -67,8 +67,18 @@ class Sandbox:
     home: str = ""
     writable: tuple[str, ...] = ()
 
+    def write(self, folder: Path) -> str:
+        """Write this into a file of a folder, and return its path: it may be longer than a command line."""
+        (folder / "sandbox").write_text(self.encode())
+        return str(folder / "sandbox")
+
+    @classmethod
+    def read(cls, file: str) -> Sandbox:
+        """Return what `write` wrote."""
+        return cls.decode(Path(file).read_text())
+
     def encode(self) -> str:
-        """Return this as one word for a command line."""
+        """Return this as text."""
         return json.dumps(asdict(self))
 
     @classmethod

@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
         _import_first()
     guard(engine, status.parent, close=(handle,))
     if arguments[3:]:
-        confine(Sandbox.decode(arguments[3]), close=(handle,))
+        confine(Sandbox.read(arguments[3]), close=(handle,))
     if "cupy" in os.environ.get(AT_ONCE, "").split(","):
         Thread(target=_start_driver, daemon=True).start()
     from cuprof.worker.server import serve  # after the fork: the guardian stays small

@@ -35,6 +35,13 @@ def test_an_interrupt_at_any_instruction_of_a_look_leaves_no_lock_behind(tmp_pat
     assert worker.process.returncode is not None
 
 
+def test_a_sandbox_may_name_more_files_than_a_command_line_holds() -> None:
+    hidden = tuple(f"/nowhere/{number:0100}" for number in range(3000))
+    worker = launch._launch(Sandbox(namespaces=False, hidden=hidden))
+    assert worker.poll() is None
+    worker.discard()
+
+
 def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monkeypatch: pytest.MonkeyPatch) -> None:
     spares: list[object] = []
     monkeypatch.setattr(launch, "_spares", spares)

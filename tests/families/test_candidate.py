@@ -35,6 +35,13 @@ def test_an_input_mistake_is_one_line_with_the_author_s_line_and_no_log(tmp_path
     assert (told["message"], told["log"]) == (said, "")
 
 
+def test_a_name_with_dots_reaches_the_family_too(tmp_path: Path) -> None:
+    lines = "from .family import FACTOR\n@family.cpu('mine')\ndef mine(problem, tune, inputs, outputs): pass\n"
+    (tmp_path / "mine.v2.py").write_text(lines)
+    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.v2.py")
+    assert extend(load_family(copy), extension) == ("mine",)
+
+
 def test_an_error_of_the_author_s_own_keeps_its_log() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         divmod(1, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import time
 from dataclasses import replace
@@ -452,6 +453,30 @@ def test_a_claimed_identity_takes_nothing_from_another_file(judged: Report, make
     assert first.trials[1] != second.trials[1]
     one, again, other = (contenders._identify(make_trial("a" * 32), text) for text in ("1", "1", "2"))
     assert one == again != other  # of the same text it is the same
+
+
+@pytest.mark.usefixtures("_even_host")
+def test_files_that_change_while_others_are_read_end_nothing(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe would never end; and what runs is what was read, whatever the file says later."""
+    pipe, other, kept = (court.write(name, HONEST) for name in ("pipe.py", "other.py", "kept.py"))
+    admit, copy = contenders.Entrance.admit, contenders.copy_family
+
+    def admit_later(self: contenders.Entrance, file: Path, number: int) -> Any:
+        if file == pipe:
+            pipe.unlink()
+            os.mkfifo(pipe)
+        return admit(self, file, number)
+
+    def copy_later(folder: Path, into: Path, file: Path) -> Any:
+        if file.name == kept.name:
+            kept.write_text("raise ValueError")
+        return copy(folder, into, file)
+
+    monkeypatch.setattr(contenders.Entrance, "admit", admit_later)
+    monkeypatch.setattr(contenders, "copy_family", copy_later)
+    first, *others = court.judge(pipe, kept, other, measure=FEW).candidates
+    assert (first.ruling, first.message.endswith("it is not a file")) == (Ruling.UNUSABLE, True), first
+    assert [len(each.rows) for each in others] == [1, 1], others
 
 
 @pytest.mark.usefixtures("_even_host")

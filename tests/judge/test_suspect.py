@@ -22,9 +22,10 @@ from cuprof.judge.border.__main__ import _fork as fork_or_tell
 from cuprof.judge.border.accounts import Accounts
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Ask
-from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, Suspect
+from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, RefusedError, Suspect
 from cuprof.judge.referee import BorderExecutor
 from cuprof.sandbox.settings import Sandbox
+from tests.living import LONG_S
 
 STARTS_A_CHILD = """
 import os, signal
@@ -169,6 +170,16 @@ def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.
             ForkServer.fork(server, {}, "", ())
 
 
+def test_a_sandbox_may_name_more_files_than_a_message_holds(server: ForkServer) -> None:
+    hidden = tuple(f"/nowhere/{number:0100}" for number in range(10_000))
+    sandbox = Sandbox(namespaces=False, hidden=hidden)
+    with (
+        Suspect(server, "no task", -1, sandbox, time.monotonic() + LONG_S) as started,
+        pytest.raises(RefusedError),
+    ):
+        started.await_answer(LONG_S)
+
+
 def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -179,19 +190,21 @@ def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothi
 
 
 @pytest.mark.parametrize(
-    ("memory", "threads", "count", "leaves", "has_room"),
+    ("memory", "threads", "pipes", "count", "leaves", "has_room"),
     [
-        (1 << 26, 4, 2, True, True),
-        (1 << 28, 4, 2, True, False),
-        (1 << 20, 4000, 2, True, False),
-        (1 << 20, 4, 9, True, False),
-        (1 << 20, 4, 2, False, False),
+        (1 << 26, 4, 9, 2, True, True),
+        (1 << 28, 4, 9, 2, True, False),
+        (1 << 20, 4000, 9, 2, True, False),
+        (1 << 20, 4, 100, 2, True, False),
+        (1 << 20, 4, 9, 9, True, False),
+        (1 << 20, 4, 9, 2, False, False),
     ],
 )
 def test_those_that_wait_hold_together_less_than_one_may(
-    memory: int, threads: int, count: int, leaves: bool, has_room: bool
+    memory: int, threads: int, pipes: int, count: int, leaves: bool, has_room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {"suspect.weigh.return_value": (memory, threads), "leaves_room.return_value": leaves}
+    monkeypatch.setattr("cuprof.judge.referee.find_most_pipes", lambda: 128)
+    found = {"suspect.weigh.return_value": (memory, threads, pipes), "leaves_room.return_value": leaves}
     waiting = [Mock(**found) for _ in range(count)]
     runner = Mock(confined=Sandbox(memory_bytes=1 << 30))
     runner.border.waiting = dict(enumerate(waiting[1:]))
@@ -204,9 +217,9 @@ def test_memory_and_threads_of_a_process_are_weighed() -> None:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            memory, threads = Bare(process).weigh()
+            memory, threads, _ = Bare(process).weigh()
         finally:
             process.kill()
     assert memory > 1 << 27
     assert threads == 2
-    assert Bare(process).weigh() == (0, 0)
+    assert Bare(process).weigh() == (0, 0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import platform
 import shutil
@@ -20,7 +21,7 @@ import pytest
 from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import confinement, probe, seccomp
-from cuprof.sandbox.confinement import PENDING, WATCHES
+from cuprof.sandbox.confinement import PENDING, PIPES, WATCHES
 from cuprof.sandbox.kernel import drop_capabilities
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
@@ -113,13 +114,14 @@ def test_all_together_get_no_more_memory_than_they_may(sandbox: Sandbox) -> None
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
 @pytest.mark.parametrize(
-    ("held", "most"),
+    ("held", "most", "said"),
     [
-        ("mmap.mmap(-1, 3 << 27)\n    for place in range(0, len(held), 4096): held[place] = 1", 1 << 28),
-        ("[socket.socketpair() for _ in range(250)]", 1 << 27),
+        ("mmap.mmap(-1, 3 << 27)\n    for place in range(0, len(held), 4096): held[place] = 1", 1 << 28, "are in use"),
+        ("[socket.socketpair() for _ in range(250)]", 1 << 27, "are in use"),
+        ("[os.pipe() for _ in range(200)]", 1 << 40, "pipes"),
     ],
 )
-def test_a_process_whose_first_thread_has_ended_counts(sandbox: Sandbox, held: str, most: int) -> None:
+def test_a_process_whose_first_thread_has_ended_counts(sandbox: Sandbox, held: str, most: int, said: str) -> None:
     code = f"""
 import ctypes, mmap, socket, threading
 libc = ctypes.CDLL(None)
@@ -134,7 +136,7 @@ time.sleep(300)
 """
     done = run(code, replace(sandbox, memory_bytes=most))
     assert done.returncode == -signal.SIGKILL, done
-    assert "are in use, over the limit" in done.stderr
+    assert f"{said}, over the limit" in done.stderr
 
 
 def test_what_the_kernel_keeps_for_open_sockets_counts(sandbox: Sandbox) -> None:
@@ -177,6 +179,32 @@ def test_its_files_await_no_more_events_than_a_user_can_spare(sandbox: Sandbox) 
     done = run(code, replace(sandbox, memory_bytes=0), limited("WATCHES_SHARE", most // 1000))
     assert done.returncode == -signal.SIGKILL, done
     assert "events on files, over the limit of 100" in done.stderr
+
+
+@pytest.mark.skipif(not Path(PIPES).exists(), reason="this kernel does not say how many pages pipes may have")
+def test_its_pipes_leave_others_of_the_user_large_ones(sandbox: Sandbox) -> None:
+    most = int(Path(PIPES).read_text())
+    code = """
+import ctypes, fcntl
+try:
+    fcntl.fcntl(os.pipe()[1], 1031, 1 << 20)
+except OSError as error:
+    print(error.errno, flush=True)
+held = [os.pipe() for _ in range(60)]
+if os.fork() == 0:  # the same ones count once
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when its parent ends
+    time.sleep(300)
+time.sleep(1)
+print("there", flush=True)
+held += [os.pipe() for _ in range(60)]
+time.sleep(300)
+"""
+    done = run(code, replace(sandbox, memory_bytes=0), limited("PIPES_SHARE", most // 1600))
+    assert done.returncode == -signal.SIGKILL, done
+    assert done.stdout.split()[-1] == "there"
+    assert "pipes, over the limit of 10" in done.stderr
+    if seccomp.find_bindings():
+        assert done.stdout.split()[0] == str(errno.EPERM)
 
 
 def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

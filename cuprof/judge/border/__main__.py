@@ -72,7 +72,7 @@ def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:
     ctypes.memmove(mark, folder, len(folder))  # what /proc shows of the environment is that of the server
     guard(server, Path(os.fsdecode(folder)), close=(pipe,))
     if request["sandbox"]:
-        confine(Sandbox.decode(request["sandbox"]), close=(pipe,))
+        confine(Sandbox.read(request["sandbox"]), close=(pipe,))
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # wakes up without taking the processor of who wakes it
     with socket.socket(fileno=pipe) as connection:
         serve(connection, *memory)

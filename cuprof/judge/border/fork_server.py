@@ -64,7 +64,7 @@ class ForkServer:
 
         Args:
             environment: of the process; `MARK` in it names a `ScratchFolder`.
-            sandbox: encoded; empty for none.
+            sandbox: the file that it is written in; empty for none.
             handles: of its log, its pipe and, if any, of the shared memory.
 
         Raises:

@@ -122,16 +122,16 @@ class Suspect:
         self._main = 0
         self._log = self._folder.path / "log"
         self._pipe, theirs = socket.socketpair()
-        environment, encoded = child_environment(), ""
+        environment, confined = child_environment(), ""
         if sandbox is not None:
             home = self._folder.path / "home"
             home.mkdir()
             sandbox = replace(sandbox, home=str(home))
-            environment, encoded = inner_environment(environment, sandbox), sandbox.encode()
+            environment, confined = inner_environment(environment, sandbox), sandbox.write(self._folder.path)
         environment |= {"PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
         with shielded(), theirs, self._log.open("wb") as log:
             handles = [log.fileno(), theirs.fileno(), *([memory] if memory >= 0 else [])]
-            self._process = server.fork(environment, encoded, handles)
+            self._process = server.fork(environment, confined, handles)
         try:
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
@@ -351,13 +351,13 @@ class Suspect:
                 raise LostError(STIRS)
             self.pause()  # with what has been started meanwhile
 
-    def weigh(self) -> tuple[int, int]:
-        """Return the memory of its processes, as the sandbox counts it, and how many threads they have."""
+    def weigh(self) -> tuple[int, int, int]:
+        """Return the memory of its processes, as the sandbox counts it, and how many threads and pipes they have."""
         found = list(list_family(self._process.pid))[self._count_of_guards - 1 :]  # none if it has ended
         if not found:
-            return 0, 0
+            return 0, 0, 0
         held = weigh(found, list_own_folders(found[0], self._sandbox or Sandbox(namespaces=False)))
-        return held.memory_bytes, held.threads
+        return held.memory_bytes, held.threads, held.pipes
 
     def _read_cpu(self) -> None:
         self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
