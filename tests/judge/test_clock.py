@@ -149,6 +149,21 @@ def test_one_alone_that_was_remembered_hides_nothing(monkeypatch: pytest.MonkeyP
     assert clock.time(Measure.COLD).summary.median_ns > 0.9 * long_ns
 
 
+def test_one_alone_that_went_on_before_it_was_asked_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may take no time then; where others have the processors, no lap is sound."""
+    clock, long_ns, asked = make_clock(honest), 4_000_000, list[int]()
+    clock.sets.kind, clock.suspect.spins, clock.job.extension = "host", False, "a stranger's"  # type: ignore[misc, assignment]
+
+    def lap(counts: tuple[int, ...], flush: str) -> list[Lap]:
+        asked.extend(counts)
+        is_stirred = asked.count(1) == 2
+        return [Lap(30_000 if is_stirred else long_ns, is_sound=False, is_stirred=is_stirred)]
+
+    monkeypatch.setattr(clock, "_lap", lap)
+    clock.draw = clock.sets.take(COUNT)
+    assert clock._time_alone(long_ns / 8, COUNT, "none") > 0.9 * long_ns
+
+
 def test_of_one_set_the_round_trip_is_taken_out() -> None:
     clock = make_clock(honest)
     clock.sets.count = 1

@@ -136,6 +136,18 @@ def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
     assert lap.is_sound is is_sound
 
 
+def test_work_on_another_processor_while_we_wait_for_one_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may answer early and keep processors busy, so that we see results only when they are there."""
+    took_ns = 20_000_000
+    books = iter([Accounts({"1/task/1": (0, 0)}, 0, 0, 7), Accounts({"1/task/1": (1_000, 0)}, took_ns, 0, 7)])
+    delays = iter([0, 0, took_ns // 2])
+    monkeypatch.setattr(module, "PROCESSORS", 8)
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    monkeypatch.setattr(module, "read_own_delay", lambda: next(delays))
+    monkeypatch.setattr(Requested, "await_answer", lambda *_: time.sleep(took_ns / 1e9))
+    assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns >= took_ns
+
+
 def test_the_books_of_one_that_ended_after_its_answer_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of its own may give the last answer once the first one has gone."""
     books = iter([Accounts({"1/task/1": (0, 0)}, 5_000, 0, 7), Accounts({}, 0, 0, 7)])

@@ -296,9 +296,12 @@ class Suspect:
             is_sound = has_forked or max(waited_ns, ours_ns) < UNDISTURBED_NS
             waited_ns, ours_ns, cpu_ns = 0, 0, None
         # If it had all processors while we waited for one, it may have worked all the time.
-        duration_ns = max(ended - started - ours_ns - waited_ns, (cpu_ns or 0) // PROCESSORS)
+        used_ns, taken_ns = cpu_ns or 0, ended - started - waited_ns
+        left_ns = max(taken_ns - ours_ns, used_ns // PROCESSORS)
         # Where both of us waited at once, too much has been left out.
-        is_sound &= own[1] - own[0] < UNDISTURBED_NS and duration_ns >= ran_ns and not is_stirred
+        is_sound &= own[1] - own[0] < UNDISTURBED_NS and left_ns >= ran_ns and not is_stirred
+        # It may have answered early, and kept our processor busy: CPU time that does not fit into the rest is its own.
+        duration_ns = max(left_ns, min(taken_ns, used_ns))
         longest_ns = max((before.until(after, thread)[1] for thread in after.threads), default=0)
         is_quiet = is_sound and longest_ns <= QUIET_SHARE * duration_ns
         return Lap(duration_ns, 0, cpu_ns, is_sound, is_quiet, is_stirred)
