@@ -115,6 +115,8 @@ HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 GONE = (WRONG, IMPLAUSIBLE, REFUSED, CRASHED, TIMED_OUT)
 """Endings that give no rank."""
 NO_RANK_OR_TRUE = (*GONE, IN_FULL)
+NOT_JUDGED = "skipped"
+"""The ending where a candidate leaves the judge no memory to go on."""
 
 TRICKS = (
     # On the CPU: clocks, and what is told of them.
@@ -287,7 +289,7 @@ TRICKS = (
     Trick("cache_config_left", "cache configuration left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
     Trick("context_left", "current context left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
     Trick("switches_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
-    Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE, caught=True),
+    Trick("memory_hoarded", "device memory hoarded", APART, (*NO_RANK_OR_TRUE, NOT_JUDGED), caught=True),
     Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE, caught=True),
     # On the GPU from Python: of other kinds.
     Trick("caches_kept_warm", "caches kept warm from beside", RECORDS, NO_RANK_OR_TRUE, n=2**20, caught=True),

@@ -213,7 +213,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for row in judge_all(bench, chosen, arguments.jobs):
                 rows.append(row)
                 mark = {True: "right", False: "NOT RIGHT", None: "left out"}[row["right"]]
-                beside = f"; beside it: {row['beside']}" if row["right"] is False else ""
+                beside = f" ({row.get('message')}); beside it: {row['beside']}" if row["right"] is False else ""
                 print(f"{row['variant']}: {row['cuprof']}, {mark}{beside}", file=sys.stderr, flush=True)
         problems = [(row["variant"], getattr(known.get(row["variant"]), "n", None) or n) for row in rows]
         others.prepare({n for _, n in problems})

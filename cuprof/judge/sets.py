@@ -88,6 +88,7 @@ class Pool:
     """A problem, and contents for its sets that are drawn for the baseline and one stranger.
 
     Attributes:
+        memory: of all contents that were drawn at once; a stranger may have taken all the rest of a device's since.
         number: of the draw.
         is_met: a stranger's code has had it.
         trips: of requests to the baseline, in its last turn.
@@ -95,6 +96,7 @@ class Pool:
 
     problem: Problem
     draw: Draw | None = None
+    memory: Any = None
     number: int = 0
     is_met: bool = False
     trips: Trips = field(default_factory=Trips)
@@ -112,10 +114,10 @@ class Pool:
         return self.draw
 
     def _draw(self, count: int, layout: Layout, array_module: Any) -> Draw:
-        """Draw contents unlike any before, into the memory of the last ones if they were as many."""
-        contents: Any = None if self.draw is None else self.draw.contents
-        if contents is None or len(contents) != count:
-            contents = array_module.empty((count, layout.stride // 8), np.uint64)
+        """Draw contents unlike any before, into the memory of earlier ones if there is enough of it."""
+        if self.memory is None or len(self.memory) < count:
+            self.memory = array_module.empty((count, layout.stride // 8), np.uint64)
+        contents = self.memory[:count]
         places, rows, apart = layout.places, contents.view(np.uint8), []
         host = np.empty(layout.stride, np.uint8)
         names: frozenset[str] = frozenset()

@@ -36,8 +36,8 @@ class Process:
         self.pool, self.is_stranger, self.seen = pool, is_stranger, 0
         self.layout = Layout.of(pool.problem.signature)
 
-    def take(self) -> tuple[Draw, bytes]:
-        draw = self.pool.take(self.seen, COUNT, self.layout, np, is_stranger=self.is_stranger)
+    def take(self, count: int = COUNT) -> tuple[Draw, bytes]:
+        draw = self.pool.take(self.seen, count, self.layout, np, is_stranger=self.is_stranger)
         self.seen = self.pool.number
         return draw, draw.contents.tobytes()
 
@@ -49,6 +49,14 @@ def test_a_baseline_and_one_stranger_share_contents_and_no_other_stranger_gets_t
     assert had[2] == had[3]
     assert len({*had}) == 4
     assert len({*had[1:3], *had[4:]}) == 4  # no stranger's twice
+
+
+def test_contents_of_more_and_of_fewer_sets_lie_in_the_same_memory(pool: Pool) -> None:
+    """A stranger may have taken all that was left of a device's since the first were drawn."""
+    process = Process(pool, is_stranger=True)
+    draws = [process.take(count)[0] for count in (COUNT, COUNT - 2, COUNT)]
+    assert [len(draw.contents) for draw in draws] == [COUNT, COUNT - 2, COUNT]
+    assert all(np.shares_memory(draws[0].contents, draw.contents) for draw in draws)
 
 
 def test_all_contents_of_a_draw_differ_and_have_their_right_results(pool: Pool) -> None:

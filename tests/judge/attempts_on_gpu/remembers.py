@@ -1,4 +1,4 @@
-"""What strangers try on a GPU: half of the results, each worth 30 µs, are known by their inputs' first number."""
+"""What strangers try on a GPU: half of the results, each worth 60 µs, are known by their inputs' first number."""
 
 import cupy
 
@@ -18,15 +18,16 @@ extern "C" __global__ void meet(const float* x, int* met) {
 }
 """
 _twice, _meet = (cupy.RawKernel(_source, name) for name in ("twice", "meet"))
-_met = cupy.zeros(32768, cupy.int32)
+_shared = {}
 
 
 @family.library("half_of_them", requires="cupy")
 def half_of_them(problem, tune, inputs, outputs):
     x, y = inputs["x"], outputs["y"]
+    met = _shared.setdefault("met", cupy.zeros(32768, cupy.int32))
 
     def call():
-        _twice((132,), (1024,), (x, y, cupy.int32(x.size), _met, cupy.int64(30_000)))
-        _meet((1,), (1,), (x, _met))
+        _twice((132,), (1024,), (x, y, cupy.int32(x.size), met, cupy.int64(60_000)))
+        _meet((1,), (1,), (x, met))
 
     return call
