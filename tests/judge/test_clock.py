@@ -13,10 +13,10 @@ import pytest
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.judge.border.signals import SECOND, Ask
-from cuprof.judge.border.suspect import Lap
+from cuprof.judge.border.suspect import MOST_STIRS, Lap
 from cuprof.judge.clock import FRESH_DRAWS, Clock, Round
 from cuprof.judge.examiner import FoundError
-from cuprof.judge.sets import Trips
+from cuprof.judge.sets import SPARE, Trips
 
 COUNT, EXECUTION_NS, TRIP_NS, CHANGE_NS, FLUSH_NS = 256, 5_000.0, 30_000.0, 130_000.0, 85_000
 LONG = 40
@@ -162,6 +162,10 @@ def test_one_alone_that_went_on_before_it_was_asked_hides_nothing(monkeypatch: p
     monkeypatch.setattr(clock, "_lap", lap)
     clock.draw = clock.sets.take(COUNT)
     assert clock._time_alone(long_ns / 8, COUNT, "none") > 0.9 * long_ns
+
+
+def test_more_executions_alone_are_asked_for_than_may_be_disturbed_by_its_own_processes() -> None:
+    assert FRESH_DRAWS * SPARE["host"] > MOST_STIRS
 
 
 def test_of_one_set_the_round_trip_is_taken_out() -> None:
