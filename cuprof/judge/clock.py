@@ -272,8 +272,8 @@ class Clock:
         """
         counts = (1, SECOND) if self.suspect.spins else (1,)
         sound, others = list[float](), list[float]()
-        for draw in range(FRESH_DRAWS):
-            if draw:
+        for tries in range(FRESH_DRAWS):
+            if tries:
                 self.draw = self.sets.take(count)
             for first in range(count, count + SPARE[self.sets.kind], len(counts)):
                 self.sets.repeat(count)
