@@ -17,7 +17,7 @@ import select
 import signal
 import struct
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
@@ -267,39 +267,47 @@ def _file_bytes(folder: str) -> int:
     return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * NODE_BYTES
 
 
-def _count_files(pid: int, threads: Iterable[str]) -> int:
-    """Return how many files a process has open, or may have where it hides them; its threads have the same ones."""
+def _list_files(pid: int, threads: Iterable[str], read: Callable[[str], str] = str) -> list[str] | None:
+    """Return what `read` makes of the path of each file that a process has open; None where it hides them.
+
+    Its threads have the same ones.
+    """
     for thread in threads:
+        folder = f"/proc/{pid}/task/{thread}/fd"
         try:
-            files = os.listdir(f"/proc/{pid}/task/{thread}/fd")  # noqa: PTH208 - none of a thread that has ended
+            files = [read(f"{folder}/{name}") for name in os.listdir(folder)]  # noqa: PTH208
         except PermissionError:
-            return MOST_FILES
-        except OSError:
+            return None
+        except OSError:  # the thread has ended
             continue
         if files:
-            return len(files)
-    return 0
+            return files
+    return []
+
+
+def _count_files(pid: int, threads: Iterable[str]) -> int:
+    """Return how many files a process has open, or may have where it hides them."""
+    files = _list_files(pid, threads)
+    return MOST_FILES if files is None else len(files)
 
 
 def _count_pipes(family: Iterable[int]) -> int:
     """Return how many pipes processes have, or may have where they hide their files."""
     found, hidden = set[str](), 0
     for pid in family:
-        for thread in list_threads(pid):
-            folder = f"/proc/{pid}/task/{thread}/fd"
-            try:
-                files = os.listdir(folder)  # noqa: PTH208 - none of a thread that has ended
-                for file in files:
-                    with contextlib.suppress(FileNotFoundError):
-                        found.add(os.readlink(f"{folder}/{file}"))  # noqa: PTH115
-            except PermissionError:
-                hidden += MOST_FILES
-                break
-            except OSError:
-                continue
-            if files:
-                break
-    return hidden + sum(name.startswith("pipe:") for name in found)
+        links = _list_files(pid, list_threads(pid), _read_link)
+        if links is None:
+            hidden += MOST_FILES
+        else:
+            found.update(link for link in links if link.startswith("pipe:"))
+    return hidden + len(found)
+
+
+def _read_link(path: str) -> str:
+    """Return what an open file is called; an empty string for one that was closed meanwhile."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.readlink(path)  # noqa: PTH115
+    return ""
 
 
 def find_most_pipes() -> int:
