@@ -43,9 +43,10 @@ class Extension:
     only: str = ""
 
 
-def copy_family(folder: Path, into: Path, file: Path) -> tuple[Path, Extension]:
+def copy_family(folder: Path, into: Path, file: Path, text: bytes) -> tuple[Path, Extension]:
     """Copy a family's folder with a Python file beside its family.py; return the copy and the file's extension.
 
+    The file is not read again, so that what runs is `text`, whatever has become of it since.
     The text of the file's functions is then part of their identity, as is that of the family's own functions.
     """
     copy = into / folder.name
@@ -53,7 +54,7 @@ def copy_family(folder: Path, into: Path, file: Path) -> tuple[Path, Extension]:
     name = file.name
     while (copy / name).exists():
         name = f"candidate_{name}"
-    shutil.copyfile(file, copy / name)
+    (copy / name).write_bytes(text)
     return copy, Extension(name, file.parent.resolve())
 
 

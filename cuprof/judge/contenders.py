@@ -116,12 +116,10 @@ class Entrance:
             if file.suffix in LANGUAGES:
                 extension = replace(extension, like=find_like(self.family, LANGUAGES[file.suffix], self.like))
             elif file.suffix == PYTHON:
-                into, kept = self.workshop / str(number), self.workshop / f"text{number}" / file.name
-                for folder in (into, kept.parent):
-                    folder.mkdir()
-                kept.write_bytes(text)  # what runs is what was read, whatever becomes of the file
-                folder, extension = copy_family(origin.folder, into, kept)
-                origin, extension = Folder(folder), replace(extension, beside=file.parent)
+                into = self.workshop / str(number)
+                into.mkdir()
+                folder, extension = copy_family(origin.folder, into, file, text)
+                origin = Folder(folder)
         except OSError as error:  # it was there a moment ago
             return _refused(file, Ruling.UNUSABLE, f"it cannot be read: {one_line(str(error))}")
         outline = Outline(origin, extension, self.selection, self.devices)

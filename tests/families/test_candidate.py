@@ -27,8 +27,7 @@ FAMILY = Path(__file__).parents[1] / "data" / "families" / "vector"
     ],
 )
 def test_an_input_mistake_is_one_line_with_the_author_s_line_and_no_log(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "mine.py").write_text(text)
-    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.py")
+    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.py", text.encode())
     with pytest.raises(FamilyError) as caught:
         extend(load_family(copy), extension)
     told = msgspec.json.decode(refuse(caught.value))
@@ -37,8 +36,7 @@ def test_an_input_mistake_is_one_line_with_the_author_s_line_and_no_log(tmp_path
 
 def test_a_name_with_dots_reaches_the_family_too(tmp_path: Path) -> None:
     lines = "from .family import FACTOR\n@family.cpu('mine')\ndef mine(problem, tune, inputs, outputs): pass\n"
-    (tmp_path / "mine.v2.py").write_text(lines)
-    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.v2.py")
+    copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.v2.py", lines.encode())
     assert extend(load_family(copy), extension) == ("mine",)
 
 

@@ -134,7 +134,7 @@ def sees(problem, tune, inputs, outputs):
 
 @pytest.fixture(scope="module")
 def judged(make_court: Any) -> Report:
-    """Return what came of all these, of an honest one between them, and of one that is gone before it is copied."""
+    """Return what came of all these, of an honest one between them, and of one that is gone before it is read."""
     court = make_court()
     kept = court.folder / "judged.results"
     claims = {f"claims_{number}.py": CLAIMS.replace("%s", claimed) for number, claimed in enumerate(CLAIMED)}
@@ -149,19 +149,19 @@ def judged(make_court: Any) -> Report:
         "gone.py": HONEST,
     }
     files = [court.write(name, text) for name, text in texts.items()]
-    copy = contenders.copy_family
+    open_regular = contenders.open_regular
 
-    def copy_what_is_there(folder: Path, into: Path, file: Path) -> Any:
+    def open_what_is_there(file: Path, most: int) -> Any:
         if file.name == "gone.py":
             file.unlink()
-        return copy(folder, into, file)
+        return open_regular(file, most)
 
     def is_limited(file: str, ask: bytes) -> bool:
         return file == "reads_for_ever.py" or (file == "hangs.py" and ask == Ask.EXECUTE)
 
     timed = dict.fromkeys(("", *BAD))
     with pytest.MonkeyPatch.context() as patch, even_host(lambda file: timed.get(file, take_as_long), is_limited):
-        patch.setattr(contenders, "copy_family", copy_what_is_there)
+        patch.setattr(contenders, "open_regular", open_what_is_there)
         report = court.judge(*files, time_limit_s=2.0, memory_bytes=3 << 29, measure=FEW, database=kept)
     assert list(dict.fromkeys(Path(each.file).name for each in report.candidates)) == list(texts)
     return report
@@ -467,10 +467,10 @@ def test_files_that_change_while_others_are_read_end_nothing(court: Court, monke
             os.mkfifo(pipe)
         return admit(self, file, number)
 
-    def copy_later(folder: Path, into: Path, file: Path) -> Any:
+    def copy_later(folder: Path, into: Path, file: Path, text: bytes) -> Any:
         if file.name == kept.name:
             kept.write_text("raise ValueError")
-        return copy(folder, into, file)
+        return copy(folder, into, file, text)
 
     monkeypatch.setattr(contenders.Entrance, "admit", admit_later)
     monkeypatch.setattr(contenders, "copy_family", copy_later)

@@ -100,7 +100,7 @@ def mine(problem, tune, inputs, outputs):
     assert inputs["x"].any()
     return lambda: None
 """)
-    copy, extension = copy_family(VECTOR, tmp_path, tmp_path / "mine.py")
+    copy, extension = copy_family(VECTOR, tmp_path, tmp_path / "mine.py", (tmp_path / "mine.py").read_bytes())
     task = write(tmp_path, (ONE, "mine", 64), (TWO, "mine", 32), family=copy, extension=extension)
     assert profile.main([str(task)]) == 0
     progress = read_progress(tmp_path / "progress")
