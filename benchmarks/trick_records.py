@@ -21,9 +21,9 @@ FALSE_TIME = "false time"
 WRONG, IMPLAUSIBLE, REFUSED = "wrong_result", "implausible", "launch_error"
 CRASHED, TIMED_OUT = "crashed", "timed_out"
 TRUE_SHARE = {"cuda": 0.8, "opencl": 0.5, "cpu": 0.5}
-"""A trick that is told to take less than this share of the honest time has been believed; a host's times scatter."""
+"""A trick was believed if its stored time is below this share of the honest one; times of a host scatter."""
 NEIGHBOUR_BAND = {"cuda": (0.8, 1.25), "opencl": (0.25, 4.0), "cpu": (0.25, 4.0)}
-"""An honest variant beside a trick is told right where its time lies within these shares of what it is without it."""
+"""An honest variant beside a trick has a true time if that is within these shares of its time without the trick."""
 
 BASELINES = {"cuda": "polynomial", "opencl": "plain_cl", "cpu": "numpy"}
 PROBES = {"cuda": "device_probe", "cpu": "state_probe"}
@@ -115,8 +115,6 @@ HARMLESS = (TIMED_CHECKED, CHECKED, ARGUMENTS, SCRATCH)
 GONE = (WRONG, IMPLAUSIBLE, REFUSED, CRASHED, TIMED_OUT)
 """Endings that give no rank."""
 NO_RANK_OR_TRUE = (*GONE, IN_FULL)
-NOT_JUDGED = "skipped"
-"""The ending where a candidate leaves the judge no memory to go on."""
 
 TRICKS = (
     # On the CPU: clocks, and what is told of them.
@@ -289,7 +287,7 @@ TRICKS = (
     Trick("cache_config_left", "cache configuration left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
     Trick("context_left", "current context left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
     Trick("switches_left", "library switches left", PUT_BACK, NO_RANK_OR_TRUE, caught=True),
-    Trick("memory_hoarded", "device memory hoarded", APART, (*NO_RANK_OR_TRUE, NOT_JUDGED), caught=True),
+    Trick("memory_hoarded", "device memory hoarded", APART, NO_RANK_OR_TRUE, caught=True),
     Trick("device_kept_busy", "neighbours' device kept busy", INSIDE, NO_RANK_OR_TRUE, caught=True),
     # On the GPU from Python: of other kinds.
     Trick("caches_kept_warm", "caches kept warm from beside", RECORDS, NO_RANK_OR_TRUE, n=2**20, caught=True),
@@ -305,7 +303,7 @@ TRICKS = (
     Trick("waiting_removed", "waiting removed", INSIDE, NO_RANK_OR_TRUE, caught=True),
     Trick("download_replaced", "download replaced", APART, GONE, caught=True),
 )
-"""Whoever makes the judge catch one more sets its `caught`; a test holds the two together."""
+"""Set `caught` of a trick once the judge catches it; a test compares the two."""
 
 HONEST = {
     "cpu": (
