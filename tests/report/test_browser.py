@@ -83,9 +83,7 @@ def open_page(browser: Any, page: Path, width: int) -> None:
         browser.get_log(kind)  # what earlier pages left
     browser.get(page.as_uri())
     drawn = "return document.querySelectorAll('.plot .main-svg').length >= document.querySelectorAll('.plot').length"
-    WebDriverWait(browser, 100).until(
-        lambda _: browser.execute_script(drawn)
-    )  # figures are drawn after the page is read
+    WebDriverWait(browser, 100).until(lambda _: browser.execute_script(drawn))  # Plotly draws when it likes
     assert browser.get_log("browser") == []
     requests = [
         message["params"]["request"]["url"]

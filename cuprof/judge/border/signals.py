@@ -26,7 +26,7 @@ MOST_BYTES = 1 << 20
 
 
 SECOND = 0
-"""To execute on so many sets is to execute on the second one alone."""
+"""In place of a number of sets: execute on the second one, and on no other."""
 
 
 class Ask:
