@@ -14,7 +14,7 @@ REFUSED = (
     "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "process_madvise", "userfaultfd", "pidfd_getfd",
     # files, mounts and namespaces
     "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsmount",
-    "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl",
+    "mount_setattr", "open_by_handle_at", "name_to_handle_at", "swapon", "swapoff", "quotactl", "quotactl_fd",
     # memory that no process's size shows
     "memfd_create", "memfd_secret", "shmget", "shmat", "msgget", "semget", "mq_open", "vmsplice", "splice",
     "tee", "sendfile", "inotify_init", "inotify_init1", "fanotify_init", "io_setup", "landlock_create_ruleset",
@@ -37,7 +37,7 @@ they write a mode."""
 ATTRIBUTES = ("setxattr", "lsetxattr", "fsetxattr", "setxattrat")
 """System calls that give a file attributes. They seem to succeed: of a file in memory, the kernel keeps a list of who
 may use it in up to 64 KB, of a folder two, and counts them nowhere."""
-NEWER = {"setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
+NEWER = {"quotactl_fd": 443, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 """Numbers of system calls that older libraries know no name of; the same on every architecture."""
 FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
@@ -46,9 +46,9 @@ ALLOCATES = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839)
 F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY, F_SETPIPE_SZ = 37, 38, 1026, 1031
 LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
 """Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
-SEEM_DONE = ("sync", "syncfs", "flock")
-"""System calls that others' files and locks would feel. They seem to succeed."""
-PR_SET_SECCOMP, PR_SCHED_CORE, PR_FUTEX_HASH = 22, 62, 78
+SEEM_DONE = ("sync", "syncfs", "flock", "fadvise64")
+"""System calls that others' files, what the kernel has read of them, and locks would feel. They seem to succeed."""
+PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH = 22, 35, 62, 78
 SETS_THREADS = (
     ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
     ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
@@ -127,7 +127,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
         rules.add_rule(bindings.ERRNO(number), "fcntl", equals(1, request))
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
     # Where two processors are one core, it keeps all others off the second while a thread with a core of its own runs.
-    for option in (PR_SET_SECCOMP, PR_SCHED_CORE, PR_FUTEX_HASH):
+    # Who reads the environment of a process reads as much as it says that there is.
+    for option in (PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH):
         rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", equals(0, option))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
@@ -140,8 +141,9 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     others = bindings.Arg(0, bindings.GT, AF_UNIX)
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socket", *([others] if devices else []))
     rules.add_rule(bindings.ERRNO(errno.EAFNOSUPPORT), "socketpair", others)
-    datagrams = bindings.Arg(1, bindings.MASKED_EQ, SOCKET_TYPES, socket.SOCK_DGRAM)  # `sendto` needs no connection
-    for name in ("socket", "socketpair"):
-        rules.add_rule(bindings.ERRNO(errno.EPROTONOSUPPORT), name, datagrams)
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):  # the same to the kernel; `sendto` needs no connection
+        datagrams = bindings.Arg(1, bindings.MASKED_EQ, SOCKET_TYPES, kind)
+        for name in ("socket", "socketpair"):
+            rules.add_rule(bindings.ERRNO(errno.EPROTONOSUPPORT), name, datagrams)
     rules.add_rule(bindings.ERRNO(errno.ENOENT), "connect")  # what the driver sees where no MPS server runs
     rules.load()
