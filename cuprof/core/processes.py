@@ -170,6 +170,9 @@ def _watch(worker: int, engine: int, folder: Path) -> NoReturn:
         with contextlib.suppress(ChildProcessError):  # there may be none left
             for pid, ended in _reap():
                 status = ended if pid == worker else status
+    if status is None:  # where it keeps a sandbox, what is inside ends with it, and at once: it may fork meanwhile
+        os.kill(worker, signal.SIGKILL)
+        time.sleep(POLL_S)
     give_up = time.monotonic() + END_LIMIT_S
     with contextlib.suppress(ChildProcessError):
         while time.monotonic() < give_up:

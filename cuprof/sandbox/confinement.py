@@ -15,6 +15,7 @@ import re
 import resource
 import select
 import signal
+import stat
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +23,15 @@ from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
 from cuprof.sandbox.cgroup import ControlGroup, join_group, list_thread_limits
-from cuprof.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, control, drop_capabilities
-from cuprof.sandbox.landlock import write_only_in
+from cuprof.sandbox.kernel import (
+    PR_SET_CHILD_SUBREAPER,
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    control,
+    drop_capabilities,
+    leave_keyring,
+)
+from cuprof.sandbox.landlock import keep_signals_within, keep_within
 from cuprof.sandbox.seccomp import refuse_calls
 from cuprof.sandbox.settings import CACHES, HIDDEN, Sandbox
 from cuprof.sandbox.view import enter_namespaces, list_devices, show_own_processes
@@ -85,7 +93,13 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         _keep(first, inside, sandbox, group)
     if group:
         group.close()
-    control(PR_SET_PDEATHSIG, signal.SIGKILL)
+    is_apart = False
+    if not sandbox.namespaces:
+        control(PR_SET_NO_NEW_PRIVS, 1)
+        with _or_end("Landlock"):
+            is_apart = keep_signals_within()
+    control(PR_SET_PDEATHSIG, signal.SIGTERM if is_apart else signal.SIGKILL)
+    control(PR_SET_CHILD_SUBREAPER, 1)  # those whose parent has ended count as well, also without a namespace
     os.close(inside)
     if sandbox.namespaces:
         with _or_end("the sandbox"):
@@ -94,18 +108,25 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     if inner:
         for handle in close:
             os.close(handle)
-        _wait(inner, outside)
+        if is_apart:
+            signal.signal(signal.SIGTERM, _end_all)
+        _wait(inner, outside, is_apart)
     os.close(outside)
     control(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.setsid()
+    leave_keyring()
     drop_capabilities()
     control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
     with _or_end("the filter of system calls"):
-        if not sandbox.namespaces and sandbox.home:
+        if sandbox.namespaces:  # whose files are read-only, but for pipes that others read from
+            keep_within((*HIDDEN, "/dev", "/proc", *sandbox.writable))
+        elif sandbox.home:
             os.chdir(sandbox.home)
             own = "/proc/self"  # where the driver names its threads
-            write_only_in((sandbox.home, own, *sandbox.writable, *map(str, list_devices(sandbox))))
+            devices = [*map(str, list_devices(sandbox))]
+            files = [f"/{name}" for name in os.listdir("/") if name != "dev"]  # noqa: PTH208 - no terminals
+            keep_within((sandbox.home, own, *sandbox.writable, *devices), (*files, "/dev/shm", *devices))
         refuse_calls(devices=sandbox.devices, alone=not sandbox.namespaces)
     for name in CACHES.keys() & os.environ.keys():  # modules that are imported already do not make these any more
         with contextlib.suppress(OSError):
@@ -138,14 +159,27 @@ def _lower(kind: int, most: int) -> None:
     resource.setrlimit(kind, (most, most))
 
 
-def _wait(inner: int, outside: int) -> NoReturn:
-    """Wait for all processes, and report how the confined one ended."""
+def _wait(inner: int, outside: int, is_apart: bool) -> NoReturn:
+    """Wait for all processes, and report how the confined one ended.
+
+    Args:
+        is_apart: all others are ended by `_end_all`; else their namespace ends with this process.
+    """
     while True:
         with contextlib.suppress(InterruptedError):
             ended, status = os.wait()
             if ended == inner:
                 os.write(outside, struct.pack("i", status))
-                os._exit(0)  # which ends all others of the namespace
+                if is_apart:
+                    _end_all()
+                os._exit(0)
+
+
+def _end_all(*_: object) -> NoReturn:
+    """End all processes that this one may signal, which are those inside, at once: they may fork meanwhile."""
+    with contextlib.suppress(OSError):  # there is none
+        os.kill(-1, signal.SIGKILL)
+    os._exit(0)
 
 
 def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None) -> NoReturn:
@@ -175,6 +209,9 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
         elif most and not group and held.memory_bytes > most:
             why = f"{held.memory_bytes / 1e9:.2f} GB are in use, over the limit of {most / 1e9:.2f} GB"
     if why:
+        if not sandbox.namespaces:
+            os.kill(first, signal.SIGTERM)
+            select.select([inside], [], [], WATCH_S)
         os.kill(first, signal.SIGKILL)
     told = os.read(inside, 4)
     os.waitpid(first, 0)
@@ -213,6 +250,17 @@ def list_threads(pid: int) -> list[str]:
     with contextlib.suppress(OSError):
         return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - a third of the time
     return []
+
+
+def read_states(pid: int) -> Iterator[bytes]:
+    """Yield the letter of the state of each thread of a process."""
+    return filter(None, (_read_state(pid, thread) for thread in list_threads(pid)))
+
+
+def _read_state(pid: int, thread: str) -> bytes:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:  # noqa: PTH123
+        return file.read().rpartition(b")")[2].split()[0]
+    return b""
 
 
 class Held(NamedTuple):
@@ -277,6 +325,8 @@ def _list_files(pid: int, threads: Iterable[str], read: Callable[[str], str] = s
         try:
             files = [read(f"{folder}/{name}") for name in os.listdir(folder)]  # noqa: PTH208
         except PermissionError:
+            if _read_state(pid, thread) in b"ZX":  # only root is told that one that has ended has none
+                continue
             return None
         except OSError:  # the thread has ended
             continue
@@ -295,18 +345,19 @@ def _count_pipes(family: Iterable[int]) -> int:
     """Return how many pipes processes have, or may have where they hide their files."""
     found, hidden = set[str](), 0
     for pid in family:
-        links = _list_files(pid, list_threads(pid), _read_link)
-        if links is None:
+        pipes = _list_files(pid, list_threads(pid), _name_pipe)
+        if pipes is None:
             hidden += MOST_FILES
         else:
-            found.update(link for link in links if link.startswith("pipe:"))
+            found.update(filter(None, pipes))
     return hidden + len(found)
 
 
-def _read_link(path: str) -> str:
-    """Return what an open file is called; an empty string for one that was closed meanwhile."""
+def _name_pipe(path: str) -> str:
+    """Return what tells an open pipe, be it one with a name, from others; nothing for another file, or a closed one."""
     with contextlib.suppress(FileNotFoundError):
-        return os.readlink(path)  # noqa: PTH115
+        file = os.stat(path)  # noqa: PTH116
+        return f"{file.st_dev} {file.st_ino}" if stat.S_ISFIFO(file.st_mode) else ""
     return ""
 
 

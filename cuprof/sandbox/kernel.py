@@ -18,8 +18,9 @@ MOUNT_ATTR_RDONLY, MOUNT_ATTR_NOSUID = 0x1, 0x2
 SYS_MOUNT_SETATTR = 442
 """The same on every architecture; Linux 5.12 and later."""
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 24, 38, 47
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 24, 36, 38, 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
+SYS_KEYCTL, KEYCTL_JOIN_SESSION_KEYRING = {"x86_64": 250, "aarch64": 219}, 1
 CAPABILITY_VERSION_3 = 0x20080522
 MOST_CAPABILITIES = 64
 
@@ -68,6 +69,13 @@ def control(option: int, *arguments: int) -> None:
     """Call prctl; raise OSError if refused."""
     values = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
     _check(_libc.prctl(ctypes.c_int(option), *values), f"prctl {option}")
+
+
+def leave_keyring() -> None:
+    """Have an empty keyring in place of the session's, whose keys this user's other processes read and leave."""
+    if number := SYS_KEYCTL.get(os.uname().machine):
+        with contextlib.suppress(OSError):  # a kernel, or a container, without keys
+            call(number, KEYCTL_JOIN_SESSION_KEYRING, None)
 
 
 def drop_capabilities() -> None:

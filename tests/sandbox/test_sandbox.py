@@ -23,6 +23,7 @@ from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox import confinement, probe, seccomp
 from cuprof.sandbox.confinement import PENDING, PIPES, WATCHES
 from cuprof.sandbox.kernel import drop_capabilities
+from cuprof.sandbox.landlock import find_version
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
 from tests.living import LONG_S, command_of
@@ -92,12 +93,51 @@ def test_it_ends_as_what_is_inside_ends(sandbox: Sandbox, code: str, expected: i
 
 
 def test_what_it_starts_ends_with_it(sandbox: Sandbox) -> None:
-    if not sandbox.namespaces:
-        pytest.skip("without namespaces that is the guardian's to do")
+    if not sandbox.namespaces and find_version() < 6:
+        pytest.skip("without namespaces and Landlock that is the guardian's to do")
     lasting = f"61.{time.time_ns()}"  # as no process of another test's
     done = run(f"subprocess.Popen(['sleep', '{lasting}'], start_new_session=True); print('left')", sandbox)
     assert done.stdout == "left\n"
     assert f"sleep {lasting}" not in map(command_of, psutil.process_iter())
+
+
+@pytest.mark.skipif(find_version() < 6, reason="this kernel's Landlock does not keep signals within")
+def test_chains_that_fork_faster_than_they_are_listed_end_with_it() -> None:
+    name = f"{time.time_ns()}"[-15:]
+    code = f"""
+import ctypes
+def fork_on():
+    while True:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+for _ in range(4):
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(15, b"{name}")  # children are called so as well
+        fork_on()
+time.sleep(1)
+print("left")
+"""
+    done = run(code, Sandbox(namespaces=False))
+    assert done.stdout == "left\n", done
+    found = [each.info for each in psutil.process_iter(["name", "status"]) if each.info["name"] == name]
+    assert all(each["status"] == psutil.STATUS_ZOMBIE for each in found), found
+
+
+def test_processes_whose_parents_have_ended_count() -> None:
+    code = """
+for _ in range(3):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            held = bytearray(1 << 27)
+            time.sleep(300)
+        os._exit(0)
+    os.wait()
+time.sleep(300)
+"""
+    done = run(code, Sandbox(namespaces=False, memory_bytes=1 << 28))
+    assert done.returncode == -signal.SIGKILL
+    assert "over the limit of 0.27 GB" in done.stderr
 
 
 def test_one_process_gets_no_more_memory_than_it_may(sandbox: Sandbox) -> None:
@@ -205,6 +245,35 @@ time.sleep(300)
     assert "pipes, over the limit of 10" in done.stderr
     if seccomp.find_bindings():
         assert done.stdout.split()[0] == str(errno.EPERM)
+
+
+def test_pipes_with_names_count(tmp_path: Path) -> None:
+    for number in range(3):
+        os.mkfifo(tmp_path / f"{number}")
+    held = [os.open(tmp_path / f"{number}", os.O_RDWR) for number in range(3)]
+    before = confinement._count_pipes([os.getpid()])
+    for each in held:
+        os.close(each)
+    assert confinement._count_pipes([os.getpid()]) == before - 3
+
+
+def test_of_a_process_that_has_ended_nothing_counts() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    code = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from cuprof.sandbox import confinement
+os.setgid(65534)
+os.setuid(65534)
+child = os.fork()
+if child == 0:
+    os._exit(0)
+os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+print(confinement._count_files(child, [str(child)]), confinement._count_pipes([child]))
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=False)
+    assert done.stdout == "0 0\n", done.stderr
 
 
 def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,12 +598,19 @@ print("Landlock", ask(444, 0, 0, 1))
 print("filters of its own", ask(317, 2, 0, 0))
 print("filters by prctl", ask(157, 22, 9, 0, 0))
 print("signs of changes", ask(72, os.open("/", os.O_RDONLY), 1026, 4))
+print("an environment elsewhere", ask(157, 35, 9, 0, 0))
+print("quotas", ask(443, 0, 0x800001, 0, 0))
 for family in (socket.AF_INET, socket.AF_NETLINK, 40):  # 40 is AF_VSOCK
     try:
         socket.socket(family, socket.SOCK_DGRAM)
         print(family, "made")
     except OSError:
         print(family, "refused")
+try:
+    socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
+    print("datagrams made")
+except OSError:
+    print("datagrams refused")
 print("pair", len(socket.socketpair()))
 print("processes", subprocess.run(["true"]).returncode)
 """
@@ -544,7 +620,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 23
+    assert len(refused) == 26
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 
@@ -678,6 +754,39 @@ def test_without_bindings_there_is_no_filter(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(seccomp, "PACKAGES", ("no_such_bindings",))
     assert seccomp.find_bindings() is None
     seccomp.refuse_calls()  # does nothing, rather than fail
+
+
+def test_without_namespaces_no_terminal_is_read(tmp_path: Path) -> None:
+    ours, theirs = os.openpty()
+    code = f"""
+for path in ({os.ttyname(theirs)!r}, "/dev/ptmx", "/dev/null", "/etc/passwd", "/dev/shm"):
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NOCTTY))
+        print("open")
+    except PermissionError:
+        print("held")
+"""
+    done = run(code, Sandbox(namespaces=False, home=str(tmp_path)))
+    os.close(ours)
+    os.close(theirs)
+    assert done.stdout.split() == ["held"] * 2 + ["open"] * 3, done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers of system calls are those of x86-64")
+def test_it_has_a_keyring_of_its_own(full: Sandbox) -> None:
+    code = """
+import ctypes
+get_keyring, session = 0, -3
+print(ctypes.CDLL(None).syscall(*map(ctypes.c_long, (250, get_keyring, session, 0))))
+"""
+    outside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    if int(outside) < 0:
+        pytest.skip("this system has no keys")
+    unfiltered = HEAD.replace(
+        "confinement.confine(", "confinement.refuse_calls = lambda **_: None\nconfinement.confine("
+    )
+    inside = run(code, full, unfiltered)
+    assert int(inside.stdout) not in (int(outside), -1), inside.stderr
 
 
 def test_a_folder_with_a_databases_name_refuses_no_sandbox(full: Sandbox, tmp_path: Path) -> None:

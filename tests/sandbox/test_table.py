@@ -91,8 +91,21 @@ def reach():
     try:
         connect(socket.AF_UNIX, f"{folder}/socket")
     except OSError:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
-            own.sendto(b"x", f"{folder}/datagrams")
+        send()
+def send():
+    try:
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    except OSError:
+        own, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_RAW)
+    with own:
+        own.sendto(b"x", f"{folder}/datagrams")
+def write_any(*paths):
+    for path in paths:
+        try:
+            return write(path)
+        except OSError as error:
+            refused = error
+    raise refused
 
 
 TRIES = {
@@ -103,9 +116,9 @@ TRIES = {
     "turn the kernel's switches (`/proc/sys`)": lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)),
     "signal or trace other processes": disturb,
     "reach this machine by TCP": lambda: connect(socket.AF_INET, ("127.0.0.1", port)),
-    "reach UNIX sockets in visible folders": reach,
-    "write into pipes in visible folders": lambda: write(f"{folder}/pipe"),
-    "lock databases in visible folders": lambda: lock(f"{folder}/results.db", f"{folder}/results.sqlite"),
+    "reach UNIX sockets beside it or the family": reach,
+    "write into pipes of others": lambda: write_any(f"{folder}/pipe", f"{sys.argv[6]}/pipe"),
+    "lock databases beside it or the family": lambda: lock(f"{folder}/results.db", f"{folder}/results.sqlite"),
     "limit or slow down other processes": lambda: resource.prlimit(parent, resource.RLIMIT_CORE),
     "make others wait for visible files (locks, leases)": lambda: delay(f"{folder}/leased"),
     "make user namespaces": clone,
@@ -145,6 +158,16 @@ def place() -> Iterator[Path]:
         yield Path(name)
 
 
+@pytest.fixture
+def elsewhere() -> Iterator[Path]:
+    """Return a folder with a pipe that is neither hidden nor one of the candidate's."""
+    with tempfile.TemporaryDirectory(dir=ROOT) as name:
+        Path(name).chmod(0o755)
+        os.mkfifo(Path(name, "pipe"))
+        Path(name, "pipe").chmod(0o666)
+        yield Path(name)
+
+
 def copy_bindings(folder: Path) -> Path:
     """Copy the bindings to where another user's Python finds them, and return the folder."""
     source = Path(str(seccomp.find_bindings().__file__))
@@ -157,7 +180,7 @@ def copy_bindings(folder: Path) -> Path:
 
 @pytest.mark.parametrize("column", range(len(COLUMNS)))
 @pytest.mark.parametrize("user", [None, 65534], ids=["this user", "nobody"])
-def test_it_holds_as_the_document_says(place: Path, user: int | None, column: int) -> None:
+def test_it_holds_as_the_document_says(place: Path, elsewhere: Path, user: int | None, column: int) -> None:
     namespaces, is_filtered = COLUMNS[column]
     if namespaces and (refusal := probe.find_refusal()):
         pytest.skip(f"no namespaces here: {refusal}")
@@ -189,7 +212,7 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
     (folder / "other.py").write_text("other")
     os.mkfifo(folder / "pipe", 0o666)
     (folder / "pipe").chmod(0o666)
-    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    readers = [os.open(each / "pipe", os.O_RDONLY | os.O_NONBLOCK) for each in (folder, elsewhere)]
     stream, datagram = socket.SOCK_STREAM, socket.SOCK_DGRAM
     doors = {"socket": socket.socket(socket.AF_UNIX, stream), "datagrams": socket.socket(socket.AF_UNIX, datagram)}
     with socket.socket() as network, doors["socket"], doors["datagrams"]:
@@ -203,13 +226,14 @@ def test_it_holds_as_the_document_says(place: Path, user: int | None, column: in
         doors["socket"].listen()
         hidden = (str(folder / "other.py"),)
         sandbox = Sandbox(namespaces, devices=False, visible=(str(folder),), hidden=hidden, home=str(home))
-        words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]), str(int(is_filtered)))
+        words = (sandbox.encode(), str(folder), str(os.getpid()), str(network.getsockname()[1]))
         done = subprocess.run(
-            [python, "-B", "-c", HEAD + TRIES, *words],
+            [python, "-B", "-c", HEAD + TRIES, *words, str(int(is_filtered)), str(elsewhere)],
             capture_output=True, text=True, timeout=LONG_S, check=False, env=environment, cwd=ROOT,
             **({"user": user, "group": user, "extra_groups": ()} if user is not None else {}),
         )  # fmt: skip
-    os.close(reader)
+    for reader in readers:
+        os.close(reader)
     if user is not None and "ModuleNotFoundError" in done.stderr:
         pytest.skip("an ordinary user has no Python that can read this checkout")
     held = {name: state == "held" for name, _, state in (line.partition("|") for line in done.stdout.splitlines())}

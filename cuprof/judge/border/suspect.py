@@ -9,7 +9,7 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
-from cuprof.sandbox.confinement import GUARDS, list_family, list_own_folders, list_threads, weigh
+from cuprof.sandbox.confinement import GUARDS, list_family, list_own_folders, read_states, weigh
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 POLL_S = 0.05
@@ -346,7 +346,7 @@ class Suspect:
         while not self.spins:
             time.sleep(STOPS_S)
             is_still = self._find_stirring() == 0
-            if is_still and all(state in b"TtZX" for pid in self._stopped for state in _read_states(pid)):
+            if is_still and all(state in b"TtZX" for pid in self._stopped for state in read_states(pid)):
                 return
             if time.monotonic() > until:
                 if is_still:  # one awaits a disk for long
@@ -413,16 +413,9 @@ def _are_stopped(pids: Sequence[int]) -> bool:
 
 def _has_ended(pid: int) -> bool:
     """Return whether all threads of a process have ended; its parent may not have waited for it yet."""
-    return all(state in b"ZX" for state in _read_states(pid))
+    return all(state in b"ZX" for state in read_states(pid))
 
 
 def _is_stopped(pid: int) -> bool:
     """Return whether no thread of a process runs; one that awaits a disk (D) stops, as told, before it goes on."""
-    return all(state in b"TtZXD" for state in _read_states(pid))
-
-
-def _read_states(pid: int) -> Iterator[bytes]:
-    """Yield the letter of the state of each thread of a process."""
-    for thread in list_threads(pid):
-        with suppress(OSError), open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:  # noqa: PTH123
-            yield file.read().rpartition(b")")[2].split()[0]
+    return all(state in b"TtZXD" for state in read_states(pid))
