@@ -169,6 +169,24 @@ def test_laps_do_not_count_whose_process_could_have_started_another_one_while_it
         one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
 
 
+def test_what_goes_on_after_the_look_at_all_processes_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of them it takes long, and a timer may let one go on meanwhile."""
+    one, looks = Requested(None), list[str]()
+    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 7))
+    monkeypatch.setattr(one, "_is_changed", lambda: bool(looks.append("at all")))
+    monkeypatch.setattr(one, "_find_stirring", lambda: 15_000 if looks else 0)
+    assert one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).is_stirred
+
+
+def test_what_was_started_may_have_worked_since_the_look_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    took_ns = 20_000_000
+    books = iter([Accounts({}, 0, ended, 7) for ended in (0, 1)])
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    monkeypatch.setattr(Requested, "_is_changed", lambda _: time.sleep(took_ns / 1e9))
+    lap = Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
+    assert (lap.duration_ns >= took_ns, lap.cpu_ns) == (True, None)
+
+
 def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> int:
         raise BlockingIOError(errno.EAGAIN, "no numbers are left")

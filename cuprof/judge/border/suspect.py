@@ -269,16 +269,17 @@ class Suspect:
 
     def _clock_stopped(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         """Return the lap of a request to a process that is stopped before and afterwards."""
+        looked = time.perf_counter_ns()
         self.send(ask, count)
         before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
-        stirred_ns = self._find_stirring()
-        is_long = stirred_ns > STIRRING_NS or self._is_changed()
+        is_changed, own = self._is_changed(), [read_own_delay()]
+        started = time.perf_counter_ns()
+        stirred_ns = self._find_stirring()  # now: whoever goes on after this look does so while the clock runs
+        is_long = stirred_ns > STIRRING_NS or is_changed
         is_stirred = is_long or stirred_ns > RESTING_NS
         self._stirs += STIR_WEIGHT if is_long else is_stirred
         if self._stirs > MOST_STIRS or stirred_ns > LONGEST_STIR_NS:
             raise LostError(STIRS)
-        own = [read_own_delay()]
-        started = time.perf_counter_ns()
         self.go_on()
         own.append(read_own_delay())
         self.await_answer(limit_s)
@@ -295,6 +296,8 @@ class Suspect:
         if not is_known:  # the work may have been done by what was started meanwhile
             is_sound = has_forked or max(waited_ns, ours_ns) < UNDISTURBED_NS
             waited_ns, ours_ns, cpu_ns = 0, 0, None
+        if has_forked:  # what was started may have worked since we began to look, which its number makes long
+            started = looked
         # If it had all processors while we waited for one, it may have worked all the time.
         used_ns, taken_ns = cpu_ns or 0, ended - started - waited_ns
         left_ns = max(taken_ns - ours_ns, used_ns // PROCESSORS)
