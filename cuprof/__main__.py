@@ -22,6 +22,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    if not sys.flags.safe_path:  # the current folder comes first, whose files may be named like modules: numpy.py
-        sys.path.append(sys.path.pop(0))
+    if not sys.flags.safe_path:
+        # The current folder comes first, and its files may be named like modules: numpy.py. It must not come last:
+        # a candidate's file could be named like an optional module that is not installed.
+        sys.path.pop(0)
     sys.exit(main())

@@ -131,6 +131,16 @@ def test_a_file_of_the_current_folder_hides_no_module(tmp_path: Path) -> None:
     assert (run.returncode, "a file of the user" in run.stderr) == (0, False), run.stderr
 
 
+def test_a_candidate_of_the_current_folder_is_no_optional_module(tmp_path: Path) -> None:
+    names = ("seccomp", "pyseccomp")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(f"if __name__ == '{name}':\n    print('imported')\n")
+    family = Path(__file__).parents[1] / "data" / "families" / "vector"
+    command = [sys.executable, "-m", "cuprof", "judge", str(family), *(f"{name}.py" for name in names), "--as-root"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (run.stdout.count("adds no variant"), "imported" in run.stdout) == (2, False), run.stdout + run.stderr
+
+
 @pytest.mark.parametrize("asked", [True, False])
 def test_an_error_over_what_an_interrupt_left_half_made_is_an_interrupt(
     asked: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
