@@ -36,6 +36,9 @@ END_LIMIT_S = 10.0
 STOP_LIMIT_S = END_LIMIT_S + 2.0
 """How long to wait for the guardian itself."""
 POLL_S = 0.002
+MOST_ENVIRONMENT = 8 << 20
+"""Bytes to read of a process's environment. `execve` takes 6 MB at most (3/4 of `_STK_LIM` in Linux' fs/exec.c), but a
+process may have the kernel show gigabytes of its memory in that place (`PR_SET_MM_MAP`)."""
 AWAITED = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT}
 """Signals that a guardian waits for."""
 
@@ -145,8 +148,8 @@ def end_marked(folder: Path) -> None:
     """End what still runs with this folder in its environment: a guardian that was killed could not do it."""
     mark = f"{MARK}={folder}\0".encode()
     for process in Path("/proc").glob("[1-9]*"):
-        with contextlib.suppress(OSError):
-            if mark in (process / "environ").read_bytes():
+        with contextlib.suppress(OSError), (process / "environ").open("rb") as environment:
+            if mark in environment.read(MOST_ENVIRONMENT):
                 os.kill(int(process.name), signal.SIGKILL)
 
 

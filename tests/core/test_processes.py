@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import psutil
 import pytest
 
-from cuprof.core.processes import child_command, child_environment
+from cuprof.core import processes
+from cuprof.core.processes import MARK, child_command, child_environment, end_marked
 
 CODE = """
 import subprocess, sys
@@ -58,3 +61,21 @@ def test_a_guardian_ends_what_its_program_leaves_running_and_ends_like_it(tmp_pa
     assert done.returncode == 7
     assert not psutil.pid_exists(int(done.stdout))
     assert tmp_path.exists()
+
+
+def test_what_is_marked_is_ended_however_much_another_one_shows_as_its_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[tuple[int, int]]()
+    monkeypatch.setattr(processes, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(os, "kill", lambda *sent: ended.append(sent))
+    for pid, content in (("1", b""), ("2", f"A=b\0{MARK}={tmp_path}\0".encode())):
+        (tmp_path / pid).mkdir()
+        (tmp_path / pid / "environ").write_bytes(content)
+    os.truncate(tmp_path / "1" / "environ", 1 << 27)
+    tracemalloc.start()
+    end_marked(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert ended == [(2, signal.SIGKILL)]
+    assert peak < 1 << 26
