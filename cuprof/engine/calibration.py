@@ -177,8 +177,15 @@ def name_others(pids: Collection[int] | None) -> str:
     if not pids:  # to look at all processes takes milliseconds
         return ""
     own = {process.pid for process in psutil.Process().children(recursive=True)}
-    names = {process.pid: f"{process.info['name']} (pid {process.pid})" for process in psutil.process_iter(["name"])}
-    return ", ".join(names.get(pid, f"pid {pid}") for pid in pids if pid not in own)  # another container's have no name
+    return ", ".join(_name(pid) for pid in pids if pid not in own)
+
+
+def _name(pid: int) -> str:
+    """Return a process's name, for which psutil may read its command line: a stranger's can be gigabytes."""
+    try:
+        return f"{psutil.Process(pid).name()} (pid {pid})"
+    except psutil.Error:  # of another container
+        return f"pid {pid}"
 
 
 def find_kept(device: DeviceFacts) -> Calibration | None:

@@ -53,7 +53,10 @@ def test_a_cache_that_cannot_be_written_costs_nothing_else(cache: Path) -> None:
     assert find_kept(GPU) is None
 
 
-def test_processes_of_ones_own_are_not_others() -> None:
+def test_processes_of_ones_own_are_not_others_and_are_asked_for_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, ask = set[int](), psutil.Process.name
+    monkeypatch.setattr(psutil.Process, "name", lambda self: (asked.add(self.pid), ask(self))[1])
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as own:
         name, nobody = psutil.Process().name(), 1 << 30
         assert name_others([own.pid, os.getpid(), nobody]) == f"{name} (pid {os.getpid()}), pid {nobody}"
+    assert asked == {os.getpid()}
