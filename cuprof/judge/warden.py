@@ -92,7 +92,9 @@ class Warden:
         if file and str(folder) in (*HIDDEN, *find_covered()):
             return [file]
         if folder in (self.root, *self.root.parents):
-            return [path for path in folder.iterdir() if path.is_file() and not is_database(path.name)]
+            # `Path.is_file` raises for a link that leads to a place that is closed to us, or to no path at all
+            files = (path for path in folder.iterdir() if os.path.isfile(path))  # noqa: PTH113
+            return [path for path in files if not is_database(path.name)]
         return [folder]
 
     def _find_lockable(self) -> Iterator[Path]:

@@ -22,7 +22,7 @@ from cuprof.core.errors import MissingDependencyError, UsageError
 from cuprof.core.processes import child_environment
 from cuprof.families.candidate import Extension, extend
 from cuprof.families.origin import load_family
-from cuprof.judge.contenders import find_like
+from cuprof.judge.contenders import check_file, find_like
 from cuprof.judge.report import Candidate, Report, Ruling
 from cuprof.judge.warden import Warden
 from tests.judge.conftest import FAMILIES, FEW, ROOT, Court, even_host
@@ -166,6 +166,17 @@ def test_a_candidate_sees_no_database_of_the_project(tmp_path: Path, monkeypatch
     sandbox = Warden(tmp_path, [], memory_bytes=1).confine(tmp_path, None, devices=True)
     assert sandbox is not None
     assert sorted(sandbox.hidden) == [str(tmp_path / name) for name in names]
+    assert sandbox.visible == (str(tmp_path / "notes.txt"),)
+
+
+def test_links_that_lead_nowhere_end_nothing(tmp_path: Path) -> None:
+    for name, target in (("long.cu", "a" * 300), ("loop.cu", "loop.cu"), ("gone.cu", "nothing")):
+        (tmp_path / name).symlink_to(target)
+        with pytest.raises(UsageError, match="there is no file"):
+            check_file(tmp_path / name)
+    (tmp_path / "notes.txt").touch()
+    sandbox = Warden(tmp_path, [], memory_bytes=1).confine(tmp_path, None, devices=True)
+    assert sandbox is not None
     assert sandbox.visible == (str(tmp_path / "notes.txt"),)
 
 
