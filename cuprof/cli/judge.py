@@ -161,7 +161,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if re.search(r"=|\.(cu|cl|py)$", arguments.counters or ""):
         arguments.words.append(arguments.counters)  # the option's own word was left out
         arguments.counters = ""
-    arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and not Path(word).exists()]
+    # of a list of values that is longer than a file's name may be, `Path.exists` makes an error
+    files = {word for word in arguments.words if os.path.exists(word)}  # noqa: PTH110
+    arguments.settings = [word for word in arguments.words if _SETTING.fullmatch(word) and word not in files]
     arguments.candidates = [word for word in arguments.words if word not in arguments.settings]
     if arguments.keep == Path():
         raise UsageError("--keep needs a file's name; leave it out to keep nothing")

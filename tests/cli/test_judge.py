@@ -61,6 +61,12 @@ def test_words_are_candidates_settings_and_options(cli: Cli, asked: list[Any], p
     assert request.config.family == "vector"
 
 
+def test_a_setting_may_be_longer_than_a_file_name(cli: Cli, asked: list[Any]) -> None:
+    values = tuple(map(str, range(1000, 1100)))
+    assert cli("judge", "vector", "mine.py", f"problem.n={','.join(values)}").err == ""
+    assert asked[0].config.problem == {"n": tuple(map(int, values))}
+
+
 @pytest.mark.parametrize(
     ("words", "name", "metrics"),
     [
