@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -17,6 +20,7 @@ import psutil
 import pytest
 
 from cuprof.core.errors import LaunchError
+from cuprof.core.processes import MARK, child_environment
 from cuprof.judge.border import suspect as module
 from cuprof.judge.border.__main__ import _fork as fork_or_tell
 from cuprof.judge.border.accounts import Accounts
@@ -38,6 +42,21 @@ signal.signal(signal.SIGCONT, start)
 os.write(1, b"x")
 while True:
     signal.pause()
+"""
+
+DIES_AT_ONCE = """
+import os, signal, sys, time
+from cuprof.judge.border.__main__ import main
+fork, server = os.fork, os.getpid()
+def fork_and_die():
+    os.fork = fork
+    if fork():
+        os.kill(server, signal.SIGKILL)
+    while os.getppid() == server:
+        time.sleep(0.01)
+    return 0
+os.fork = fork_and_die
+main(sys.argv[1:])
 """
 
 
@@ -198,6 +217,24 @@ def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.
         server = Mock(spec=ForkServer, ask=Mock(**answer))
         with pytest.raises(LaunchError, match="no process can be started: "):
             ForkServer.fork(server, {}, "", ())
+
+
+def test_a_process_whose_server_was_killed_as_it_began_ends(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    environment = {**child_environment(), MARK: str(folder)}
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pipe, its = socket.socketpair()
+    with control, theirs, pipe, its, (tmp_path / "log").open("wb") as log:
+        command = [sys.executable, "-c", DIES_AT_ONCE, str(theirs.fileno()), str(os.getpid())]
+        with subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment) as server:
+            request = json.dumps({"environment": environment, "sandbox": ""}).encode()
+            socket.send_fds(control, [request], [log.fileno(), its.fileno()])
+            its.close()
+        assert server.returncode == -signal.SIGKILL
+        pipe.settimeout(LONG_S)
+        assert pipe.recv(1) == b""
+    assert not folder.exists()
 
 
 def test_a_sandbox_may_name_more_files_than_a_message_holds(server: ForkServer) -> None:

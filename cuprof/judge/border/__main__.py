@@ -29,6 +29,7 @@ def main(words: list[str]) -> None:
     """Fork a process for each request until the engine closes the socket; a forked one returns from here at its end."""
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     control, mark = socket.socket(fileno=int(words[0])), _LIBC.getenv(MARK.encode())
+    server = os.getpid()  # asked before any fork: the parent of one whose server was killed meanwhile is another
     if os.getppid() != int(words[1]):
         return
     sys.dont_write_bytecode = True
@@ -44,7 +45,7 @@ def main(words: list[str]) -> None:
             answer = os.waitpid(request, 0)[1]
         elif not (answer := _fork()):
             control.close()
-            _become(request, handles, mark)
+            _become(server, request, handles, mark)
             return
         for handle in handles:
             os.close(handle)
@@ -59,9 +60,9 @@ def _fork() -> int:
         return -(error.errno or errno.EAGAIN)
 
 
-def _become(request: dict[str, Any], handles: list[int], mark: int) -> None:
+def _become(server: int, request: dict[str, Any], handles: list[int], mark: int) -> None:
     """Be a stranger's process, under a guardian and, where one is given, in a sandbox."""
-    server, (log, pipe, *memory) = os.getppid(), handles
+    log, pipe, *memory = handles
     os.setsid()
     for stream in (1, 2):
         os.dup2(log, stream)
