@@ -94,7 +94,8 @@ class Trial:
         identity: content identity, 32 hexadecimal digits; see cuprof.plan.identity.
         label: "family/variant · problem · tunables", for people.
         device: None where no device of the variant's back end is there.
-        source_text: the variant's source with its local includes expanded, or the text of its Python functions.
+        source_text: the variant's source with its local includes expanded, or the text of its Python functions; for
+            those of a judged candidate, its whole file.
         source_hash: SHA-256 of `source_text`, 64 hexadecimal digits.
         unavailable: why the trial cannot run on this machine, or None.
         threads: threads of its largest block, or work-items of its largest group; None if unknown before it runs.

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import get_args
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import LaunchError, UnknownNameError, UsageError
@@ -17,6 +18,8 @@ from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, LONGEST_NAME, PYTHON, SOLUTION, Extension, copy_family
+from cuprof.families.fingerprint import hash_text
+from cuprof.families.model import Kind
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
 from cuprof.interop.schema import open_regular
@@ -174,9 +177,9 @@ class Entrance:
     def _contenders(
         self, file: Path, text: bytes, origin: AnyOrigin, extension: Extension, outlined: Outlined
     ) -> Iterator[Contender]:
-        text_hash = hashlib.sha256(text).hexdigest()
+        own = text.decode(errors="replace"), hashlib.sha256(text).hexdigest()
         for name in dict.fromkeys(trial.variant for trial in outlined.trials):
-            trials = tuple(self._confirm(trial, text_hash) for trial in outlined.trials if trial.variant == name)
+            trials = tuple(self._confirm(trial, *own) for trial in outlined.trials if trial.variant == name)
             chosen = {(trial.problem, trial.tunables if self.selection.tune else None) for trial in trials}
             if len(trials) > len(chosen) or len({trial.backend for trial in trials}) > 1:
                 raise _LieError(f"{name!r} claims to be what it is not: trials not asked for, or of two back ends")
@@ -197,11 +200,13 @@ class Entrance:
             make(trial.problem, trial.tunables).calls_host for trial in trials
         )
 
-    def _confirm(self, trial: Trial, text_hash: str) -> Trial:
+    def _confirm(self, trial: Trial, text: str, text_hash: str) -> Trial:
         """Return a trial that a stranger's process reported, with every field that we know ourselves replaced."""
         same = next((known for known in self.known if known.problem == trial.problem), None)
         if same is None or not _IDENTITY.fullmatch(trial.identity) or not _NAME.fullmatch(trial.variant):
             raise _LieError(f"{trial.variant[:100]!r} claims to be what it is not: other problems, or another trial")
+        if trial.kind not in get_args(Kind):
+            raise _LieError(f"{trial.variant!r} claims to be what it is not: of no kind that there is")
         device = self.devices.get(trial.backend)
         label = " · ".join(
             filter(None, (f"{self.family.name}/{trial.variant}", trial.problem.label, trial.tunables.label))
@@ -213,12 +218,18 @@ class Entrance:
             identity = _identify(trial, text_hash)
         except ValueError:
             raise _LieError(f"{trial.variant!r} claims to be what it is not: tunables that are no numbers") from None
+        if trial.kind == "kernel":  # what is compiled is what is claimed; of a function only the file's text is known
+            text, text_hash = trial.source_text, hash_text(trial.source_text)
         return replace(
             trial,
             identity=identity,
             family=self.family.name,
             label=label,
             device=device if isinstance(device, DeviceFacts) else None,
+            source_text=text,
+            source_hash=text_hash,
+            description="",
+            origin="",
             expected="right",
             useful_bytes=same.useful_bytes,
             flops=same.flops,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -112,6 +114,7 @@ CLAIMED = (
     'replace(t, tunables=Point(text="x" * 900_000))',
     'replace(t, tunables=Point(x=float("nan")))',
     'replace(t, tunables=Point(x=float("-inf")))',
+    'replace(t, kind="kernel\\0")',
 )
 SAME_IDENTITY = """
 from dataclasses import replace
@@ -124,6 +127,9 @@ inner.plan = plan
 """
 ALIKE = {f"{name}.py": SAME_IDENTITY + HONEST.replace("honest", name) for name in ("first", "second")}
 EQUAL = CLAIMS.replace("%s", "replace(t, problem=Point(dtype='float32', n=float(t.problem.n)))")
+INVENTS = CLAIMS.replace(
+    "%s", 'replace(t, source_text="x", source_hash="zz\\0" * 1000, description="fast", origin="javascript:alert(1)")'
+)
 SEES = """
 import os
 @family.cpu("sees")
@@ -145,6 +151,7 @@ def judged(make_court: Any) -> Report:
         "honest.py": HONEST,
         **ALIKE,
         "equal.py": EQUAL,
+        "invents.py": INVENTS.replace('"claims"', '"invents"'),
         "sees.py": SEES.replace("KEPT", repr(str(kept))),
         "gone.py": HONEST,
     }
@@ -429,6 +436,16 @@ def test_what_files_claim_of_themselves_is_not_believed(judged: Report, number: 
     assert each.ruling is Ruling.WRONG
     assert "claims to be what it is not" in each.message
     assert len(each.message) < 300
+
+
+def test_the_text_of_a_kept_function_is_that_of_its_file(judged: Report) -> None:
+    (invents,) = of_file(judged, "invents.py")
+    assert invents.rows, invents
+    text = Path(invents.file).read_text()
+    with closing(sqlite3.connect(judged.database)) as kept:
+        facts = kept.execute("select source_text, source_hash, description, origin from variant where name = 'invents'")
+        (found,) = facts.fetchall()
+    assert found == (text, hashlib.sha256(text.encode()).hexdigest(), "", "")
 
 
 def test_a_problem_is_called_as_it_was_asked_for(judged: Report) -> None:
