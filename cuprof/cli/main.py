@@ -19,7 +19,7 @@ from cuprof.cli.output import print_error, print_message
 from cuprof.cli.stream import guarded_output
 from cuprof.core.errors import CuprofError, UnknownNameError, UsageError, explain
 from cuprof.core.interrupts import INTERRUPTED, heard, is_requested, shielded
-from cuprof.core.processes import spare_cores
+from cuprof.core.processes import leave_checkout, spare_cores
 from cuprof.core.text import quote_path
 
 
@@ -87,6 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if is_process:
         gc.set_threshold(GARBAGE, 50, 100)
         spare_cores()
+        if words[:1] == ["judge"]:
+            leave_checkout()
     with heard():
         try:
             with guarded_output() as output:

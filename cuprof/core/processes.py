@@ -28,6 +28,7 @@ MARK = "CUPROF_WORKER_FOLDER"
 """Environment variable of a worker and all that it starts."""
 BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
 
+PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 MOST_AT_ONCE = 8
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -60,6 +61,16 @@ def spare_cores() -> None:
     """
     os.environ.setdefault(BLAS_THREADS_BEFORE, os.environ.get(BLAS_THREADS, ""))
     os.environ[BLAS_THREADS] = "1"
+
+
+def leave_checkout() -> None:
+    """Find no modules beside this package any more, unless packages are installed there.
+
+    In a checkout a candidate may lie there, and be named like an optional module.
+    """
+    here = Path(__file__).resolve().parents[2]
+    if here.name not in PACKAGE_FOLDERS:
+        sys.path[:] = [path for path in sys.path if Path(path).resolve() != here]
 
 
 def child_environment() -> dict[str, str]:

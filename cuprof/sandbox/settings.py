@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from cuprof.core.processes import PACKAGE_FOLDERS
 from cuprof.core.project import OWN_BUILDS, own_builds
 
 HIDDEN = ("/tmp", "/var/tmp", "/dev/shm", "/run", "/mnt/wslg")
@@ -25,7 +26,6 @@ PASSED_ON_WHOLE = ("PATH", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "TZ", 
 """Environment variables to pass on, by prefix and by name. No others, since environments hold passwords."""
 SECRET = re.compile("KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH")
 """In the names of those that are not passed on all the same, such as NVIDIA_API_KEY."""
-PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 HOME = "/tmp/cuprof"
 """The current folder of a confined process. It may write here, as anywhere in /tmp."""
 CACHES = {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from cuprof import __version__
 from cuprof.cli import main as entry
 from cuprof.cli.main import COMMANDS
 from cuprof.core.errors import StoreError, UsageError
+from cuprof.core.project import BUNDLED
 from tests.conftest import Result
 
 Cli = Callable[..., Result]
@@ -139,6 +141,19 @@ def test_a_candidate_of_the_current_folder_is_no_optional_module(tmp_path: Path)
     command = [sys.executable, "-m", "cuprof", "judge", str(family), *(f"{name}.py" for name in names), "--as-root"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert (run.stdout.count("adds no variant"), "imported" in run.stdout) == (2, False), run.stdout + run.stderr
+
+
+def test_nor_is_one_in_a_checkout(tmp_path: Path) -> None:
+    root, name = Path(__file__).parents[2], "seccomp"
+    shutil.copytree(root / "cuprof", tmp_path / "cuprof", ignore=shutil.ignore_patterns("__pycache__"))
+    for beside in ("pyproject.toml", *BUNDLED):
+        (tmp_path / beside).symlink_to(root / beside)
+    (tmp_path / f"{name}.py").write_text(f"if __name__ == '{name}':\n    print('imported')\n")
+    family = root / "tests" / "data" / "families" / "vector"
+    command = [sys.executable, "-m", "cuprof", "judge", str(family), f"{name}.py", "--as-root"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
+    assert (run.stdout.count("adds no variant"), "imported" in run.stdout) == (1, False), run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard, import_ahead
+from cuprof.core.processes import MARK, PR_SET_PDEATHSIG, guard, import_ahead, leave_checkout
 from cuprof.judge.border.inside import serve
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
@@ -33,6 +33,7 @@ def main(words: list[str]) -> None:
     if os.getppid() != int(words[1]):
         return
     sys.dont_write_bytecode = True
+    leave_checkout()
     while True:
         data, handles, _, _ = socket.recv_fds(control, MOST_REQUEST, 3)
         if not data:
