@@ -105,6 +105,8 @@ _IN_USER_INFO = re.compile(
     # a path for which a URL was taken has one slash of two, and a mistyped one three
     rf"(?<![\w+.:/-])(?:[\w+.:-]*//+|[\w+.-]+:/)[^:/\n]*:(?!\*\*\*@)(?P<password>(?:(?!{_NEXT_URL})[^\n])*|[^\n]*)@"
 )
+_UP_TO_AT = re.compile(r"^.*@", re.MULTILINE)
+"""Where to search for user info: after a line's last "@", every ":" would be followed to the line's end for nothing."""
 _OPTION = re.compile(r"[?&](?P<name>[^=&?\n]+)=")
 _VALUE = re.compile(rf"{_NOT_HIDDEN}[^&\n]*")
 _IN_SETTING = re.compile(
@@ -159,12 +161,16 @@ def hide_in_data(value: Any) -> Any:
 
 def _find_passwords(text: str) -> Iterator[tuple[int, int]]:
     """Yield where each begins and ends; they may overlap."""
-    if "/" in text and "@" in text:
-        yield from (match.span("password") for match in _IN_USER_INFO.finditer(text))
+    for part in _UP_TO_AT.finditer(text) if "/" in text else ():
+        yield from (match.span("password") for match in _IN_USER_INFO.finditer(text, *part.span()))
     yield from (match.span("password") for match in _IN_SETTING.finditer(text))
+    end = 0
     for match in _OPTION.finditer(text):
+        if match.start() < end:  # in the value before, which ends where this one would
+            continue
         name = re.sub(r"\s", "", unquote_plus(match["name"]))  # a space where none belongs does not make it public
         if _is_secret(name) and (value := _VALUE.match(text, match.end())):
+            end = value.end()
             yield value.span()
 
 
