@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -328,6 +329,9 @@ def read_tensor(path: Path, key: str, spec: Array) -> np.ndarray:
                 raise ValueError(f"{key} is {said.dtype} of {said.shape}, not {spec.dtype} of {spec.shape}")
             if last - first != spec.nbytes:
                 raise ValueError(f"{key} has {last - first} bytes, and its shape takes {spec.nbytes}")
+            held = os.fstat(stream.fileno()).st_size - 8 - length
+            if first < 0 or last > held:
+                raise ValueError(f"{key} lies at bytes {first} to {last}, and the file holds {held}")
             stream.seek(8 + length + first)
             return np.frombuffer(bytearray(stream.read(spec.nbytes)), spec.type).reshape(spec.shape)
     except FAULTS as error:

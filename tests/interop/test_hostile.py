@@ -266,7 +266,9 @@ HEADERS = [
     ({"w": {**TENSOR, "data_offsets": [0]}}, "Expected `array` of length 2"),
     ({"w": {**TENSOR, "data_offsets": [0, 2**70]}}, "w has .* bytes, and its shape takes 256"),
     ({"w": {"dtype": [], "shape": 3}}, "Expected `str`, got `array`"),
-    ({"w": {**TENSOR, "data_offsets": [-300, -44]}}, ""),
+    ({"w": {**TENSOR, "data_offsets": [-300, -44]}}, "w lies at bytes -300 to -44, and the file holds 100"),
+    ({"w": {**TENSOR, "data_offsets": [-256, 0]}, "more": "x" * 300}, "w lies at bytes -256 to 0, and the file holds"),
+    ({"w": {**TENSOR, "data_offsets": [0, 256]}}, "w lies at bytes 0 to 256, and the file holds 100"),
     ({"w": {**TENSOR, "data_offsets": ["a", "b"]}}, "Expected `int`, got `str`"),
     ({"w": {**TENSOR, "data_offsets": "ab"}}, "Expected `array`, got `str`"),
 ]  # fmt: skip
