@@ -11,6 +11,7 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from cuprof.core.errors import SelectionError
@@ -162,8 +163,9 @@ def _parse(text: str, known: Collection[str]) -> ast.expr:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         raise _LanguageError("is not an expression") from None
     level: list[ast.AST] = [tree]
-    for _ in range(MAX_DEPTH):
-        level = [part for node in level for part in _list_parts(node, known)]
+    with suppress(RecursionError):  # of ast.unparse, for the name of what is called
+        for _ in range(MAX_DEPTH):
+            level = [part for node in level for part in _list_parts(node, known)]
     if level:
         raise _FaultError("is nested too deeply")
     return tree

@@ -196,6 +196,7 @@ def test_an_expression_of_names_agrees_with_python(text, value):
         ("n +", "is not an expression"),
         ("import os", "is not an expression"),
         ("-" * 200 + "1", "is nested too deeply"),
+        ("n" + ".n" * 450 + "()", "is nested too deeply"),
         ("1+" * 600 + "1", "has more than 1000 characters"),
     ],
 )
