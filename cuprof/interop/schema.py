@@ -33,6 +33,8 @@ MOST_BYTES = 64 << 20
 """Largest JSON file to read: a solution holds sources, which are far smaller."""
 MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
+MOST_DIMENSIONS = 64
+"""Of an array: NumPy and PyTorch have no more."""
 MOST_WORKLOADS = 10_000
 """Of a definition: planning as many takes ten seconds."""
 MOST_COMPUTED = 30_000
@@ -79,6 +81,8 @@ class Definition(msgspec.Struct):
         for name, one in {**self.inputs, **self.outputs}.items():
             if one.dtype not in DTYPES:
                 raise ValueError(f"{name} is of type {one.dtype}; supported are {', '.join(DTYPES)}")
+            if (dimensions := len(one.shape or ())) > MOST_DIMENSIONS:
+                raise ValueError(f"{name} has {dimensions} dimensions; at most {MOST_DIMENSIONS} are supported")
             absent = [each for each in one.shape or () if not each.isdecimal() and each not in self.axes]
             if absent:
                 raise ValueError(f"{name} has the axis {absent[0]}; there are {', '.join(self.axes)}")
@@ -126,7 +130,8 @@ class Definition(msgspec.Struct):
 
     def _make_array(self, name: str, one: Tensor, sizes: dict[str, int]) -> Array:
         shape = tuple(int(each) if each.isdecimal() else sizes[each] for each in one.shape or ())
-        if min(shape, default=1) < 0 or prod(shape) > MOST_ELEMENTS:
+        # each first: a product of long numbers takes long
+        if any(not 0 <= each <= MOST_ELEMENTS for each in shape) or prod(shape) > MOST_ELEMENTS:
             raise ValueError(f"{name} has the shape {shape}, which no array has")
         return Array(shape, DTYPES[one.dtype])
 

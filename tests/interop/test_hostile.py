@@ -127,6 +127,8 @@ def change(of: str, **parts: Any) -> dict[str, Any]:
         (change("inputs", x={"shape": ["²"], "dtype": "float32"}), "x has the axis ²"),
         (change("inputs", x={"shape": ["1" * 5000], "dtype": "float32"}), "Exceeds the limit"),
         (change("axes", hidden={"type": "const", "value": 2**63}), "has the shape .*, which no array has"),
+        (change("inputs", x={"shape": ["0", str(2**41)], "dtype": "float32"}), "has the shape .*, which no array has"),
+        (change("outputs", y={"shape": ["1"] * 65, "dtype": "float32"}), "y has 65 dimensions; at most 64 are"),
         (change("axes", half={"type": "expr", "expression": ""}), "'' is not an expression"),
         (change("axes", half={"type": "expr", "expression": "hidden / 3"}), "axis half is 21.3.*; it must be a whole"),
     ],
