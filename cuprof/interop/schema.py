@@ -39,6 +39,8 @@ MOST_WORKLOADS = 10_000
 """Of a definition: planning as many takes ten seconds."""
 MOST_COMPUTED = 30_000
 """Expressions and constraints of a definition, each as often as it has workloads: they take 20 s to plan with."""
+MOST_SIZED = 1_000_000
+"""Axes, inputs, outputs and dimensions of a definition, each as often as it has workloads: they take as long."""
 MOST_TEXT = 1 << 20
 """Characters of a Python source; Python's parser takes a hundred times as much memory."""
 MOST_DOTS = 1_000
@@ -303,7 +305,13 @@ def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Worklo
     """
     found, names = list[Workload](), set[str]()
     expressions = sum(axis.type == "expr" for axis in definition.axes.values()) + len(definition.constraints or ())
-    most = min(MOST_WORKLOADS, MOST_COMPUTED // max(1, expressions))
+    arrays = [*definition.inputs.values(), *definition.outputs.values()]
+    sized = len(definition.axes) + sum(1 + len(one.shape or ()) for one in arrays)
+    most, what = min(
+        (MOST_WORKLOADS, "a definition"),
+        (MOST_COMPUTED // max(1, expressions), f"a definition with {expressions} expressions and constraints"),
+        (MOST_SIZED // max(1, sized), f"a definition with {sized} axes, inputs, outputs and dimensions of these"),
+    )
     for path in paths:
         for number, line in enumerate(read_bytes(path).splitlines(), 1):
             if not line.strip():
@@ -317,7 +325,6 @@ def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Worklo
                         raise ValueError(f"another workload has the uuid {found[-1].uuid}")
                     names.add(found[-1].uuid)
             if len(found) > most:
-                what = f"a definition with {expressions} expressions and constraints" if expressions else "a definition"
                 raise UsageError(f"{path}: {what} has {most} workloads at most; take some out")
     return found
 

@@ -160,7 +160,7 @@ def test_more_workloads_than_can_be_planned_are_refused(tmp_path: Path, monkeypa
     folder = write_beside(tmp_path, workloads=many[:60])
     Definition(folder).read()
     (folder / "workload_2.jsonl").write_text("\n".join(map(json.dumps, many[60:])))
-    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition with 3 .* has 100 workloads at most"):
+    with pytest.raises(UsageError, match=r"workload_2\.jsonl: a definition has 100 workloads at most; take some"):
         Definition(folder).read()
 
 
@@ -192,6 +192,26 @@ def test_more_than_can_be_computed_for_all_workloads_is_refused(tmp_path: Path) 
     (folder / "workload.jsonl").write_text("\n".join(json.dumps({**WORKLOADS[0], "uuid": str(n)}) for n in range(30)))
     with pytest.raises(UsageError, match="with 1001 expressions and constraints has 29 workloads at most; take some"):
         Definition(folder).read()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        change("axes", **{f"a{number}": {"type": "const", "value": 1} for number in range(40_000)}),
+        change("inputs", **{f"x{number}": {"shape": None, "dtype": "int32"} for number in range(40_000)}),
+        change("outputs", **{f"y{number}": {"shape": ["1"] * 7, "dtype": "int32"} for number in range(5_000)}),
+    ],
+    ids=["axes", "inputs", "outputs"],
+)
+def test_more_to_size_for_all_workloads_than_can_be_planned_is_refused(tmp_path: Path, changed: dict[str, Any]) -> None:
+    inputs = dict.fromkeys(changed.get("inputs", DEFINITION["inputs"]), WORKLOADS[0]["inputs"]["eps"])
+    folder = write_beside(tmp_path, definition={**DEFINITION, **changed})
+    many = [json.dumps({**WORKLOADS[0], "inputs": inputs, "uuid": str(number)}) for number in range(25)]
+    (folder / "workload.jsonl").write_text("\n".join(many))
+    with pytest.raises(UsageError, match=r"with 400\d\d axes, inputs, outputs and dimensions of these has 24"):
+        Definition(folder).read()
+    (folder / "workload.jsonl").write_text("\n".join(many[:-1]))
+    assert len(Definition(folder).read().workloads) == 24
 
 
 def test_more_solutions_than_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
