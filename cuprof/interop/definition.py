@@ -38,6 +38,8 @@ VERSION = 1
 REFERENCE = "reference"
 """The variant made of the definition's own reference, the baseline of solutions."""
 MOST_SOLUTIONS = 5_000
+MOST_SOLUTION_BYTES = 4 * schema.MOST_BYTES
+"""Of all solutions of a definition, which are held in memory: 50 kB for each of the most solutions."""
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
 
@@ -370,10 +372,15 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
             # those in a folder of the definition's name, and those elsewhere that hold the name
             name, said = definition.stem, f'"{definition.stem}"'.encode()
             solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
+        # one that is too large by itself is told with its name when it is read
+        sizes = (min(file.stat().st_size, schema.MOST_BYTES) for file in solutions)
+        held = sum(sizes) if with_solutions else 0
     except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
         raise UsageError(f"{path} cannot be searched: {error}") from None
     if len(solutions) > MOST_SOLUTIONS:
         raise UsageError(f"{definition} has {len(solutions)} solutions; at most {MOST_SOLUTIONS} are read")
+    if held > MOST_SOLUTION_BYTES:
+        raise UsageError(f"{definition} has solutions of {held} bytes; at most {MOST_SOLUTION_BYTES} are read")
     if not workloads:
         raise UsageError(f"{definition} has no workload*.jsonl beside it, nor in the folders of a trace set")
     for file in [*workloads, *solutions, *([definition] if definition != path else [])]:

@@ -220,6 +220,19 @@ def test_more_solutions_than_are_read_are_refused(tmp_path: Path, monkeypatch: p
         Definition(write_beside(tmp_path)).load()
 
 
+def test_solutions_of_more_bytes_than_are_held_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_beside(tmp_path)
+    for number in range(5):  # each alone is small enough
+        (folder / f"solution_link_{number}.json").symlink_to("solution_writing.json")
+    sizes = sum(file.stat().st_size for file in folder.glob("solution*"))
+    monkeypatch.setattr(definition, "MOST_SOLUTION_BYTES", sizes)
+    Definition(folder).load()
+    monkeypatch.setattr(definition, "MOST_SOLUTION_BYTES", sizes - 1)
+    with pytest.raises(UsageError, match=rf"definition\.json has solutions of {sizes} bytes; at most {sizes - 1} are"):
+        Definition(folder).load()
+    Definition(folder).read(with_solutions=False)
+
+
 def test_a_folder_called_definitions_is_no_trace_set_by_itself(tmp_path: Path) -> None:
     assert Definition(write_beside(tmp_path / "definitions" / "mine")).load().presets
 
