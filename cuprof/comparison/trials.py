@@ -142,7 +142,8 @@ def read_trials(
     partly = timed["min_ns"].isna() | (timed["min_ns"] <= 0) | timed["median_ns"].isna()
     if partly.any():  # the stored median is of samples without a logarithm, too
         timed.loc[partly, "median_ns"] = read_samples(connection, timed[partly]).medians()
-    if not ((timed["median_ns"] > 0) & np.isfinite(timed["median_ns"])).all():
+    # one that is nearly 0 cannot be divided by
+    if not ((timed["median_ns"] >= np.finfo(np.float64).tiny) & np.isfinite(timed["median_ns"])).all():
         raise ValueError("timing.median_ns is not a duration, though there are samples")
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)

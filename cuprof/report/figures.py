@@ -113,7 +113,7 @@ def time_figure(study: Study, styles: plot.Styles) -> plot.Figure | None:
         "cliponaxis": False,
         "hoverinfo": "skip",
     }
-    last = max(ends_ns) / scale.divisor
+    last = max(longest_ns, *ends_ns) / scale.divisor
     x_axis = plot.axis("Time", scale, rangemode="tozero", range=[0, last * 1.25])
     if is_log:
         main |= {"type": "scatter", "mode": "markers", "textposition": "middle center"}

@@ -113,8 +113,8 @@ def choose_scale(dimension: Dimension, values: Iterable[float | None], unit: str
     smallest = min(sizes)
     # 0.9995 rounds up to 1.00 of the larger unit
     unit, divisor = next((each for each in reversed(units) if smallest >= 0.9995 * each[1]), units[0])
-    digits = 2 - math.floor(math.log10(smallest / divisor))
-    return Scale(unit, divisor, max(0, min(3, digits)))
+    digits = 2 - math.floor(math.log10(max(0.1, smallest / divisor)))
+    return Scale(unit, divisor, max(0, digits))
 
 
 def format_value(dimension: Dimension, value: float | None) -> str:

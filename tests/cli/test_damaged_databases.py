@@ -57,6 +57,7 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
     ("file", "change", "command", "told"),
     [
         ("0008", "UPDATE property SET value = '[]' WHERE name = 'views'", "query best", "was changed by hand"),
+        ("0009", "UPDATE timing SET median_ns = 5e-324", "report experiment=reduction", "median_ns is not a duration"),
         ("0009", "UPDATE problem SET coordinates = '{\"n\": [4]}'", "best reduction", "was changed by hand"),
         (
             "0009",
@@ -84,6 +85,29 @@ def test_what_was_changed_is_told(
         connection.executescript(change)
     result = cli(*command.split())
     assert (result.exit_code, told in result.err, result.err.count("\n")) == (2, True, 1), result
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "trial SET useful_bytes = 'Infinity'",
+        "trial SET useful_bytes = 9e999",
+        "trial SET useful_bytes = 5e-324",
+        "trial SET flops = 1e308",
+        "timing SET q1_ns = 9e999, q3_ns = -9e999",
+        "timing SET high_ns = -1, median_ns = 1000 * id * id",
+        "timing SET median_ns = 1e-300",
+    ],
+)
+def test_a_page_is_written_whatever_its_numbers_are(cli: Callable[..., Result], project: Project, change: str) -> None:
+    place = project.root / "db" / "cuprof.sqlite"
+    place.parent.mkdir()
+    shutil.copy(WHOLE, place)
+    with closing(sqlite3.connect(place)) as connection:
+        connection.executescript(f"UPDATE {change}")
+    result = cli("report", "experiment=reduction", "report.path=pages")
+    assert (result.exit_code, result.err) == (0, "")
+    assert (project.root / "pages" / "reduction.html").is_file()
 
 
 @pytest.mark.timeout(600)
