@@ -93,9 +93,9 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         _keep(first, inside, sandbox, group)
     if group:
         group.close()
+    control(PR_SET_NO_NEW_PRIVS, 1)
     is_apart = False
     if not sandbox.namespaces:
-        control(PR_SET_NO_NEW_PRIVS, 1)
         with _or_end("Landlock"):
             is_apart = keep_signals_within()
     control(PR_SET_PDEATHSIG, signal.SIGTERM if is_apart else signal.SIGKILL)
@@ -116,7 +116,6 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
     os.setsid()
     leave_keyring()
     drop_capabilities()
-    control(PR_SET_NO_NEW_PRIVS, 1)
     _limit(sandbox)
     with _or_end("the filter of system calls"):
         if sandbox.namespaces:  # whose files are read-only, but for pipes that others read from
@@ -354,7 +353,7 @@ def _count_pipes(family: Iterable[int]) -> int:
 
 
 def _name_pipe(path: str) -> str:
-    """Return what tells an open pipe, be it one with a name, from others; nothing for another file, or a closed one."""
+    """Return the identity of an open pipe, with a name or without; an empty text for what is no pipe, or closed."""
     with contextlib.suppress(FileNotFoundError):
         file = os.stat(path)  # noqa: PTH116
         return f"{file.st_dev} {file.st_ino}" if stat.S_ISFIFO(file.st_mode) else ""
