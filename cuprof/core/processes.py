@@ -164,6 +164,13 @@ def end_marked(folder: Path) -> None:
                 os.kill(int(process.name), signal.SIGKILL)
 
 
+def name_end(code: int) -> str:
+    """Return how a process ended, by its exit code, which is negative for a signal: "SIGKILL", "exit code 3"."""
+    if code >= 0:
+        return f"exit code {code}"
+    return signal.Signals(-code).name if -code in {*signal.Signals} else f"signal {-code}"  # real-time ones have none
+
+
 def end_like(status: int) -> NoReturn:
     """End this process as another one ended, by its wait status: with its exit code, or by its signal."""
     if os.WIFSIGNALED(status):

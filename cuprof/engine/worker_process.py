@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 from cuprof.config.model import LimitsConfig
 from cuprof.core.errors import WorkerError
 from cuprof.core.interrupts import stop_if_requested
+from cuprof.core.processes import name_end
 from cuprof.core.records import DeviceFacts, Outcome, Unavailable
 from cuprof.core.scratch import read_end
 from cuprof.engine.launch import Launched, take
@@ -113,8 +113,7 @@ class WorkerProcess(Launched):
             if time.monotonic() > give_up:
                 self.kill()
             time.sleep(SHORT_POLL_S)
-        cause = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-        return WorkerDiedError(cause, status, read_end(self.log_path))
+        return WorkerDiedError(name_end(code), status, read_end(self.log_path))
 
 
 class StoppedError(Exception):

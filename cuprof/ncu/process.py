@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.interrupts import shielded
-from cuprof.core.processes import MARK, child_command, child_environment, end_guarded
+from cuprof.core.processes import MARK, child_command, child_environment, end_guarded, name_end
 
 POLL_S = 0.05
 STARTUP_S = 120.0
@@ -44,12 +44,8 @@ class ProcessResult:
     @property
     def killed_by(self) -> str:
         """Return the signal that ended ncu, or empty."""
-        if self.returncode >= 0 or self.timed_out or self.interrupted:
-            return ""
-        try:
-            return signal.Signals(-self.returncode).name
-        except ValueError:
-            return f"signal {-self.returncode}"
+        is_killed = self.returncode < 0 and not self.timed_out and not self.interrupted
+        return name_end(self.returncode) if is_killed else ""
 
 
 class NcuProcess:

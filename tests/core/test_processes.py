@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from cuprof.core import processes
-from cuprof.core.processes import MARK, child_command, child_environment, end_marked
+from cuprof.core.processes import MARK, child_command, child_environment, end_marked, name_end
 
 CODE = """
 import subprocess, sys
@@ -61,6 +61,11 @@ def test_a_guardian_ends_what_its_program_leaves_running_and_ends_like_it(tmp_pa
     assert done.returncode == 7
     assert not psutil.pid_exists(int(done.stdout))
     assert tmp_path.exists()
+
+
+@pytest.mark.parametrize(("code", "said"), [(3, "exit code 3"), (-9, "SIGKILL"), (-35, "signal 35")])
+def test_an_end_is_named(code: int, said: str) -> None:
+    assert name_end(code) == said
 
 
 def test_what_is_marked_is_ended_however_much_another_one_shows_as_its_environment(

@@ -67,6 +67,13 @@ BAD = {
         """,
     "reads_for_ever.py": "while True: pass\n",
     "ends_while_read.py": "import os\nos._exit(7)\n",
+    "signals.py": """
+        import os
+        @family.cpu("signals")
+        def signals(problem, tune, inputs, outputs):
+            return lambda: os.kill(os.getpid(), 35)  # of real time, which has no name
+        """,
+    "signals_while_read.py": "import os\nos.kill(os.getpid(), 35)\n",
 }
 MESSAGES = {
     "wrong.py": "expected",
@@ -75,6 +82,8 @@ MESSAGES = {
     "greedy.py": "MemoryError",
     "reads_for_ever.py": "stopped after 2 s",
     "ends_while_read.py": "exit code 7",
+    "signals.py": "signal 35 while checking",
+    "signals_while_read.py": "signal 35",
 }
 
 

@@ -20,7 +20,7 @@ import msgspec
 from cuprof.backends.registry import CUDA
 from cuprof.core.errors import CuprofError, LaunchError
 from cuprof.core.interrupts import shielded, stop_if_requested
-from cuprof.core.processes import MARK, child_environment, count_cores, end_guarded
+from cuprof.core.processes import MARK, child_environment, count_cores, end_guarded, name_end
 from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
@@ -396,9 +396,7 @@ class Suspect:
         give_up = time.monotonic() + STOP_LIMIT_S
         while (code := self._process.poll()) is None and time.monotonic() < give_up:
             time.sleep(0.002)
-        if code is None:
-            return LostError("its process closed its pipe")
-        return LostError(signal.Signals(-code).name if code < 0 else f"exit code {code}")
+        return LostError("its process closed its pipe" if code is None else name_end(code))
 
     def log_tail(self) -> str:
         """Return the end of the process's output."""
