@@ -18,7 +18,7 @@ import signal
 import stat
 import struct
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, NoReturn
 
 from cuprof.core.processes import end_like
@@ -60,14 +60,16 @@ PIPES, PIPES_SHARE, PIPE_PAGES = "/proc/sys/fs/pipe-user-pages-soft", 8, 16
 """Where the kernel says how many pages the pipes of a user may have until it makes each further one small, be it of
 another program that expects 64 KB; and how many a pipe has. A sandbox gets one in N of them, and those that wait
 together as many: half of all may be under way in sockets."""
-LEAST_PIPES = 64
-"""Look for pipes where processes have more files than this: it takes a look at each of them."""
+FEW_FILES = 64
+"""Look for pipes and epolls where processes have more files than this: it takes a look at each of them."""
+EPOLL = "anon_inode:[eventpoll]"
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
 SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE|Swap):\s+(\d+) kB", re.MULTILINE)
-MAP_BYTES, PAGE, MOST_MAPS = 352, 4096, 65530
-"""What the kernel keeps for a mapping, of a page or more, and how many a process may have by default. The kernel tells
-their number only by listing them all; CUDA reserves room for more than any process has."""
+MAP_BYTES, LINK_BYTES, PAGE, MOST_MAPS = 352, 64, 4096, 65530
+"""What the kernel keeps for a mapping, of a page or more, and for each generation of processes before it; and how many
+a process may have by default. The kernel tells their number only by listing them all; CUDA reserves room for more than
+any process has."""
 PENDING = 1024
 """Signals and timers of a process that the kernel keeps. Each timer of a stopped process still interrupts others."""
 
@@ -193,13 +195,12 @@ def _keep(first: int, inside: int, sandbox: Sandbox, group: ControlGroup | None)
     most_threads, most_pipes = find_most_threads(), find_most_pipes()
     folders = list_own_folders(first, sandbox)  # once: beside ten thousand doors the list of mounts is as long
     while not why and not select.select([inside], [], [], WATCH_S)[0]:
-        depths = dict(_walk_family(first))
-        family = [*depths]
+        family = list_family(first)
         if (printed := os.fstat(2).st_blocks * 512) > MOST_LOG_BYTES:
             why = f"it has printed {printed / 1e9:.2f} GB, over the limit of {MOST_LOG_BYTES / 1e9:.2f} GB"
         elif (held := weigh(family, folders)).threads > most_threads:
             why = f"it has {held.threads} threads, over the limit of {most_threads}"
-        elif (depth := max(depths.values())) > MOST_DEPTH:
+        elif (depth := max(family.values())) > MOST_DEPTH:
             why = f"its processes are {depth} generations, over the limit of {MOST_DEPTH}"
         elif held.watches > most_watches:
             why = f"its open files may await {held.watches} events on files, over the limit of {most_watches}"
@@ -228,20 +229,16 @@ def _tell(text: str) -> None:
         os.write(2, f"{text}\n".encode())
 
 
-def list_family(first: int) -> Iterator[int]:
-    """Yield a process and all its descendants."""
-    return (pid for pid, _ in _walk_family(first))
-
-
-def _walk_family(first: int) -> Iterator[tuple[int, int]]:
-    """Yield a process and all its descendants, each with the number of its generation."""
-    left = [(first, 0)]
+def list_family(first: int) -> dict[int, int]:
+    """Return a process and all its descendants, each with the number of its generation."""
+    found, left = dict[int, int](), [(first, 0)]
     while left:
         pid, depth = left.pop()
-        yield pid, depth
+        found[pid] = depth
         for thread in list_threads(pid):
             with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
                 left += ((int(child), depth + 1) for child in file.read().split())
+    return found
 
 
 def list_threads(pid: int) -> list[str]:
@@ -267,7 +264,7 @@ class Held(NamedTuple):
 
     Args:
         memory_bytes: with the files in their private folders, and what the kernel may keep for threads and open files.
-        watches: how many events their files may await: half of a process's each await the other half.
+        watches: how many events their files may await: each that can await any awaits all others; 0 as for `pipes`.
         pipes: how many pipes they have; 0 where they have too few files for the limit.
     """
 
@@ -277,17 +274,18 @@ class Held(NamedTuple):
     pipes: int = 0
 
 
-def weigh(family: Sequence[int], folders: Iterable[str]) -> Held:
-    """Return what a process and its descendants hold, with the files in folders of their own."""
-    memory, count, watches, all_files = sum(map(_file_bytes, folders)), 0, 0, 0
-    for pid in family:
+def weigh(family: Mapping[int, int], folders: Iterable[str]) -> Held:
+    """Return what processes hold, given with their generations, and the files in folders of their own."""
+    memory, count, all_files = sum(map(_file_bytes, folders)), 0, 0
+    for pid, depth in family.items():
         threads = list_threads(pid)
         files = _count_files(pid, threads)
-        memory += _resident_bytes(pid, threads) + THREAD_BYTES * len(threads) + SOCKET_BYTES * files
+        memory += _resident_bytes(pid, threads, MAP_BYTES + LINK_BYTES * depth)
+        memory += THREAD_BYTES * len(threads) + SOCKET_BYTES * files
         count += len(threads)
-        watches += (files // 2) ** 2
         all_files += files
-    return Held(memory, count, watches, _count_pipes(family) if all_files > LEAST_PIPES else 0)
+    pipes, epolls = _count_special(family) if all_files > FEW_FILES else (0, 0)
+    return Held(memory, count, epolls * all_files, pipes)
 
 
 def list_own_folders(first: int, sandbox: Sandbox) -> set[str]:
@@ -340,23 +338,26 @@ def _count_files(pid: int, threads: Iterable[str]) -> int:
     return MOST_FILES if files is None else len(files)
 
 
-def _count_pipes(family: Iterable[int]) -> int:
-    """Return how many pipes processes have, or may have where they hide their files."""
-    found, hidden = set[str](), 0
+def _count_special(family: Iterable[int]) -> tuple[int, int]:
+    """Return how many pipes and epolls processes have, or may have where they hide their files."""
+    pipes, epolls, hidden = set[str](), 0, 0
     for pid in family:
-        pipes = _list_files(pid, list_threads(pid), _name_pipe)
-        if pipes is None:
+        found = _list_files(pid, list_threads(pid), _name_special)
+        if found is None:
             hidden += MOST_FILES
         else:
-            found.update(filter(None, pipes))
-    return hidden + len(found)
+            epolls += found.count(EPOLL)
+            pipes.update({*found} - {EPOLL, ""})
+    return hidden + len(pipes), hidden + epolls
 
 
-def _name_pipe(path: str) -> str:
-    """Return the identity of an open pipe, with a name or without; an empty text for what is no pipe, or closed."""
+def _name_special(path: str) -> str:
+    """Return the identity of an open pipe, with a name or without; `EPOLL`; or an empty text for others, or closed."""
     with contextlib.suppress(FileNotFoundError):
         file = os.stat(path)  # noqa: PTH116
-        return f"{file.st_dev} {file.st_ino}" if stat.S_ISFIFO(file.st_mode) else ""
+        if stat.S_ISFIFO(file.st_mode):
+            return f"{file.st_dev} {file.st_ino}"
+        return EPOLL if not stat.S_IFMT(file.st_mode) and os.readlink(path) == EPOLL else ""  # noqa: PTH115
     return ""
 
 
@@ -380,11 +381,11 @@ def _read_most(path: str, share: int) -> int:
     return sys.maxsize
 
 
-def _resident_bytes(pid: int, threads: Iterable[str]) -> int:
+def _resident_bytes(pid: int, threads: Iterable[str], map_bytes: int) -> int:
     """Return a process's pages, the tables of its pages, which may be a thousand times as large, and its mappings."""
     for thread in threads:
         with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
             if sizes := SIZES.findall(file.read()):  # none of a thread that has ended, be it the first
                 reserved, *taken = (int(size) << 10 for size in sizes)
-                return sum(taken) + MAP_BYTES * min(reserved // PAGE, MOST_MAPS)
+                return sum(taken) + map_bytes * min(reserved // PAGE, MOST_MAPS)
     return 0

@@ -43,12 +43,13 @@ FLAGS = (0x40086602, 0x40046602, 0x401C5820)
 """Requests of `ioctl` that change a file's flags (FS_IOC_SETFLAGS, FS_IOC32_SETFLAGS, FS_IOC_FSSETXATTR)."""
 ALLOCATES = (0x40305828, 0x40305829, 0x4030582A, 0x4030582B, 0x40305839)
 """Requests of `ioctl` that do what `fallocate` does (FS_IOC_RESVSP, UNRESVSP, both with 64, ZERO_RANGE)."""
-F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY, F_SETPIPE_SZ = 37, 38, 1026, 1031
+F_SETSIG, F_OFD_SETLK, F_OFD_SETLKW, F_NOTIFY, F_SETPIPE_SZ = 10, 37, 38, 1026, 1031
 LOCKS = (fcntl.F_SETLK, fcntl.F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW)
 """Requests of `fcntl` for locks. They seem to succeed: the kernel keeps millions for one file, and others wait."""
 SEEM_DONE = ("sync", "syncfs", "flock", "fadvise64")
 """System calls that others' files, what the kernel has read of them, and locks would feel. They seem to succeed."""
-PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH = 22, 35, 62, 78
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH = 4, 22, 35, 62, 78
+MADV_COLD, MADV_PAGEOUT = 20, 21
 SETS_THREADS = (
     ("sched_setaffinity", 0, 0), ("sched_setscheduler", 0, 0), ("sched_setparam", 0, 0), ("sched_setattr", 0, 0),
     ("move_pages", 0, 0), ("migrate_pages", 0, 0), ("ioprio_set", 0, IOPRIO_WHO_PROCESS), ("ioprio_set", 1, 0),
@@ -119,17 +120,22 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
         rules.add_rule(bindings.ERRNO(0), "mbind")  # the kernel keeps what holds for each page of a file
         shared = bindings.Arg(3, bindings.MASKED_EQ, SHARED_NAMELESS, SHARED_NAMELESS)
         rules.add_rule(bindings.ERRNO(errno.EPERM), "mmap", shared)
+    for advice in (MADV_COLD, MADV_PAGEOUT):  # as fadvise64
+        rules.add_rule(bindings.ERRNO(0), "madvise", equals(2, advice))
     for request in FLAGS if alone else ():
         rules.add_rule(bindings.ERRNO(errno.EPERM), "ioctl", equals(1, request))
-    # Who opens a file that somebody has a lease on waits for 45 s. Larger pipes leave others of the user small ones.
-    refused = [(each, errno.EPERM) for each in (fcntl.F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ)]
+    # Who opens a file that somebody has a lease on waits for 45 s. Larger pipes leave others of the user small ones. A
+    # signal that tells of a request could let a stopped process go on.
+    refused = [(each, errno.EPERM) for each in (F_SETSIG, fcntl.F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ)]
     for request, number in (*refused, *((each, 0) for each in LOCKS)):
         rules.add_rule(bindings.ERRNO(number), "fcntl", equals(1, request))
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
     # Where two processors are one core, it keeps all others off the second while a thread with a core of its own runs.
     # Who reads the environment of a process reads as much as it says that there is.
+    # What a process has open that nobody may look into cannot be counted.
     for option in (PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH):
         rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", equals(0, option))
+    rules.add_rule(bindings.ERRNO(0), "prctl", equals(0, PR_SET_DUMPABLE))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))
     for name, place, own in SETS_THREADS if alone else ():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import ctypes
 import errno
+import mmap
 import os
 import platform
 import shutil
@@ -215,7 +217,15 @@ for each in (first, second):
 @pytest.mark.skipif(not Path(WATCHES).exists(), reason="this kernel does not say how many events may be awaited")
 def test_its_files_await_no_more_events_than_a_user_can_spare(sandbox: Sandbox) -> None:
     most = int(Path(WATCHES).read_text())
-    code = "held = [os.dup(0) for _ in range(300)]; time.sleep(300)"
+    code = """
+import ctypes, select
+if os.fork() == 0:  # it may have sent them what its parent's are to await
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # when its parent ends
+    held = [os.dup(0) for _ in range(300)]
+else:
+    held = [select.epoll() for _ in range(4)]
+time.sleep(300)
+"""
     done = run(code, replace(sandbox, memory_bytes=0), limited("WATCHES_SHARE", most // 1000))
     assert done.returncode == -signal.SIGKILL, done
     assert "events on files, over the limit of 100" in done.stderr
@@ -251,10 +261,51 @@ def test_pipes_with_names_count(tmp_path: Path) -> None:
     for number in range(3):
         os.mkfifo(tmp_path / f"{number}")
     held = [os.open(tmp_path / f"{number}", os.O_RDWR) for number in range(3)]
-    before = confinement._count_pipes([os.getpid()])
+    before, _ = confinement._count_special([os.getpid()])
     for each in held:
         os.close(each)
-    assert confinement._count_pipes([os.getpid()]) == before - 3
+    assert confinement._count_special([os.getpid()])[0] == before - 3
+
+
+def test_each_mapping_counts_for_all_generations_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = os.getpid()
+    monkeypatch.setattr(confinement, "MOST_MAPS", 1000)
+    taken = [confinement.weigh({pid: depth}, ()).memory_bytes for depth in (0, 12)]
+    assert taken[1] - taken[0] > 0.9 * 1000 * 12 * confinement.LINK_BYTES
+
+
+def test_pages_of_others_files_stay_in_memory(sandbox: Sandbox, tmp_path: Path) -> None:
+    pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
+    file, size = tmp_path / "file", 1 << 22
+    code = f"""
+import ctypes, mmap
+with open({str(file)!r}, "rb") as opened:
+    held = mmap.mmap(opened.fileno(), 0, mmap.MAP_PRIVATE)
+    sum(held[::4096])
+    place = ctypes.addressof(ctypes.c_char.from_buffer(held))
+    for advice in (20, 21):
+        print(ctypes.CDLL(None).madvise(ctypes.c_void_p(place), ctypes.c_size_t({size}), advice))
+"""
+    with file.open("wb") as opened:
+        opened.write(os.urandom(size))
+        os.fsync(opened.fileno())
+    file.chmod(0o444)
+    before = count_resident(file)
+    done = run(code, replace(sandbox, visible=(str(tmp_path),)))
+    assert done.stdout == "0\n0\n", done.stderr
+    assert count_resident(file) >= before > 0
+
+
+def count_resident(file: Path) -> int:
+    """Return how many pages of a file are in memory."""
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, mmap.MAP_PRIVATE) as held:
+        pages = (ctypes.c_ubyte * (len(held) // mmap.PAGESIZE))()
+        place = ctypes.c_char.from_buffer(held)
+        assert (
+            ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(place)), ctypes.c_size_t(len(held)), pages) == 0
+        )
+        del place
+        return sum(page & 1 for page in pages)
 
 
 def test_of_a_process_that_has_ended_nothing_counts() -> None:
@@ -270,10 +321,10 @@ child = os.fork()
 if child == 0:
     os._exit(0)
 os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-print(confinement._count_files(child, [str(child)]), confinement._count_pipes([child]))
+print(confinement._count_files(child, [str(child)]), *confinement._count_special([child]))
 """
     done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=False)
-    assert done.stdout == "0 0\n", done.stderr
+    assert done.stdout == "0 0 0\n", done.stderr
 
 
 def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

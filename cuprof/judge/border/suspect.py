@@ -359,10 +359,10 @@ class Suspect:
 
     def weigh(self) -> tuple[int, int, int]:
         """Return the memory of its processes, as the sandbox counts it, and how many threads and pipes they have."""
-        found = list(list_family(self._process.pid))[self._count_of_guards - 1 :]  # none if it has ended
+        found = [*list_family(self._process.pid).items()][self._count_of_guards - 1 :]  # none if it has ended
         if not found:
             return 0, 0, 0
-        held = weigh(found, list_own_folders(found[0], self._sandbox or Sandbox(namespaces=False)))
+        held = weigh(dict(found), list_own_folders(found[0][0], self._sandbox or Sandbox(namespaces=False)))
         return held.memory_bytes, held.threads, held.pipes
 
     def _read_cpu(self) -> None:
