@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cuprof.core.processes import child_environment
 from tests.interop.samples import write_beside
 from tests.interop.torch_samples import FLASHINFER_BENCH, SOL_EXECBENCH
 
@@ -51,7 +52,7 @@ def sweeps(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], An
 
 def start(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
     with (folder / "out").open("w") as out, (folder / "err").open("w") as err:
-        return subprocess.Popen([sys.executable, *words], cwd=folder, stdout=out, stderr=err)
+        return subprocess.Popen([sys.executable, *words], cwd=folder, stdout=out, stderr=err, env=child_environment())
 
 
 def write_set(root: Path, definition: Any, workloads: Any, solutions: Any) -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -143,8 +144,8 @@ def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
     """It cannot have used more than all processors; and what was started meanwhile may have used them."""
     books = iter(
         [
-            Accounts({"1/task/1": (0, 0)}, 0, 0, 7),
-            Accounts({"1/task/1": (1_000, 0)}, PROCESSORS * 5_000_000, 0, last),
+            Accounts({"1/task/1": (0, 0)}, 0, 0, 0, 7),
+            Accounts({"1/task/1": (1_000, 0)}, 0, PROCESSORS * 5_000_000, 0, last),
         ]
     )
     delays = iter([0, 0, 10**9])
@@ -158,7 +159,7 @@ def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
 def test_work_on_another_processor_while_we_wait_for_one_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may answer early and keep processors busy, so that we see results only when they are there."""
     took_ns = 20_000_000
-    books = iter([Accounts({"1/task/1": (0, 0)}, 0, 0, 7), Accounts({"1/task/1": (1_000, 0)}, took_ns, 0, 7)])
+    books = iter([Accounts({"1/task/1": (0, 0)}, 0, 0, 0, 7), Accounts({"1/task/1": (1_000, 0)}, 0, took_ns, 0, 7)])
     delays = iter([0, 0, took_ns // 2])
     monkeypatch.setattr(module, "PROCESSORS", 8)
     monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
@@ -169,7 +170,7 @@ def test_work_on_another_processor_while_we_wait_for_one_is_not_left_out(monkeyp
 
 def test_the_books_of_one_that_ended_after_its_answer_are_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process of its own may give the last answer once the first one has gone."""
-    books = iter([Accounts({"1/task/1": (0, 0)}, 5_000, 0, 7), Accounts({}, 0, 0, 7)])
+    books = iter([Accounts({"1/task/1": (0, 0)}, 0, 5_000, 0, 7), Accounts({}, 0, 0, 0, 7)])
     monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
     monkeypatch.setattr(module, "read_own_delay", lambda: 0)
     assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns > 0
@@ -179,7 +180,7 @@ def test_laps_do_not_count_whose_process_could_have_started_another_one_while_it
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     one = Requested(None)
-    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 7))
+    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 0, 7))
     monkeypatch.setattr(one, "_find_stirring", lambda: 15_000)
     for _ in range(MOST_STIRS):
         lap = one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
@@ -191,7 +192,7 @@ def test_laps_do_not_count_whose_process_could_have_started_another_one_while_it
 def test_what_goes_on_after_the_look_at_all_processes_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hundreds of them it takes long, and a timer may let one go on meanwhile."""
     one, looks = Requested(None), list[str]()
-    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 7))
+    monkeypatch.setattr(Accounts, "read", lambda *_: Accounts({}, 0, 0, 0, 7))
     monkeypatch.setattr(one, "_is_changed", lambda: bool(looks.append("at all")))
     monkeypatch.setattr(one, "_find_stirring", lambda: 15_000 if looks else 0)
     assert one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).is_stirred
@@ -199,11 +200,59 @@ def test_what_goes_on_after_the_look_at_all_processes_shows(monkeypatch: pytest.
 
 def test_what_was_started_may_have_worked_since_the_look_began(monkeypatch: pytest.MonkeyPatch) -> None:
     took_ns = 20_000_000
-    books = iter([Accounts({}, 0, ended, 7) for ended in (0, 1)])
+    books = iter([Accounts({}, 0, 0, ended, 7) for ended in (0, 1)])
     monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
     monkeypatch.setattr(Requested, "_is_changed", lambda _: time.sleep(took_ns / 1e9))
     lap = Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None)
     assert (lap.duration_ns >= took_ns, lap.cpu_ns) == (True, None)
+
+
+def test_waiting_after_the_clock_has_stopped_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of its own may have worked, and its main thread may wait for our processor while we read the books."""
+    took_ns, books = 20_000_000, iter([0, 20_000_000])
+
+    def read(*_: object) -> Accounts:
+        waited_ns = next(books)
+        time.sleep(waited_ns / 1e9)
+        return Accounts({"1/task/1": (0, waited_ns)}, time.perf_counter_ns(), 0, 0, 7)
+
+    monkeypatch.setattr(Accounts, "read", read)
+    monkeypatch.setattr(module, "read_own_delay", lambda: 0)
+    monkeypatch.setattr(Requested, "await_answer", lambda *_: time.sleep(took_ns / 1e9))
+    assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns >= took_ns
+
+
+EXECS = """
+import os, sys, threading, time
+names = ["python", "-c", "print(end='x', flush=True); import time; time.sleep(600)"]
+threading.Thread(target=lambda: (sys.stdin.read(1), os.execv(sys.executable, names))).start()
+print(end="x", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_another_thread_has_waited_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that runs another program is the main thread from then on, and its books with it."""
+    took_ns, pipe = 20_000_000, subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", EXECS], stdin=pipe, stdout=pipe, bufsize=0) as process:
+        try:
+            await_byte(process)
+            main = f"{process.pid}/task/{process.pid}"
+            books = [Accounts.read(main, [process.pid], ())]
+            assert process.stdin is not None
+            process.stdin.write(b"x")
+            await_byte(process)
+            books.append(Accounts.read(main, [process.pid], ()))
+        finally:
+            process.kill()
+    waited = {**books[1].threads, main: (0, books[0].threads[main][1] + took_ns)}
+    read = iter([replace(books[0], last=7), replace(books[1], threads=waited, last=7, cpu=books[0].cpu)])
+    one = Requested(None)
+    one._main = process.pid
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(read))
+    monkeypatch.setattr(module, "read_own_delay", lambda: 0)
+    monkeypatch.setattr(Requested, "await_answer", lambda *_: time.sleep(took_ns / 1e9))
+    assert one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns >= took_ns
 
 
 def test_a_process_that_the_system_refuses_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:

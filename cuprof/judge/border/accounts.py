@@ -21,27 +21,31 @@ class Accounts:
 
     Args:
         threads: of the stranger's processes: how long each has run, and has waited.
+        read_at: when the first of them was read, by the monotonic clock; it is read before the others are looked for.
         cpu: CPU time of all of the stranger's processes.
         ended: page faults of children that have ended, which show that there were some.
         last: the process or thread that was started last, anybody's: a child that nobody waits for shows nowhere else.
     """
 
     threads: Mapping[str, tuple[int, int]]
+    read_at: int
     cpu: int
     ended: int
     last: int
 
     @classmethod
-    def read(cls, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
+    def read(cls, first: str, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
         """Read them.
 
         Args:
+            first: the thread that is read before all others.
             pids: all processes that may run the stranger's code.
             guards: the processes above them.
         """
-        names = [f"{pid}/task/{thread}" for pid in pids for thread in list_threads(pid)]
-        threads = {name: _schedule(f"/proc/{name}/schedstat") for name in names}
-        return cls(threads, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
+        threads, read_at = {first: _schedule(first)}, time.perf_counter_ns()
+        names = (f"{pid}/task/{thread}" for pid in pids for thread in list_threads(pid))
+        threads |= {name: _schedule(name) for name in names if name != first}
+        return cls(threads, read_at, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
 
     def until(self, after: Accounts, thread: str) -> tuple[int, int]:
         """Return how long a thread ran, and how long it waited behind others than the processes that are known."""
@@ -52,12 +56,12 @@ class Accounts:
 
 def read_own_delay() -> int:
     """Return how long our thread has waited for a processor."""
-    return _schedule(f"/proc/self/task/{threading.get_native_id()}/schedstat")[1]
+    return _schedule(f"self/task/{threading.get_native_id()}")[1]
 
 
-def _schedule(path: str) -> tuple[int, int]:
+def _schedule(thread: str) -> tuple[int, int]:
     """Return how long a thread has run and waited; 0 where the kernel does not say."""
-    with suppress(OSError, ValueError), open(path, "rb") as file:  # noqa: PTH123
+    with suppress(OSError, ValueError), open(f"/proc/{thread}/schedstat", "rb") as file:  # noqa: PTH123
         run, delay, _ = file.read().split()
         return int(run), int(delay)
     return 0, 0

@@ -269,9 +269,9 @@ class Suspect:
 
     def _clock_stopped(self, ask: bytes, count: int, limit_s: float, look: Callable[[], None]) -> Lap:
         """Return the lap of a request to a process that is stopped before and afterwards."""
-        looked = time.perf_counter_ns()
+        looked, main = time.perf_counter_ns(), f"{self._main}/task/{self._main}"
         self.send(ask, count)
-        before, stopped = Accounts.read(self._stopped, self._guards), self._stopped
+        before, stopped = Accounts.read(main, self._stopped, self._guards), self._stopped
         is_changed, own = self._is_changed(), [read_own_delay()]
         started = time.perf_counter_ns()
         stirred_ns = self._find_stirring()  # now: whoever goes on after this look does so while the clock runs
@@ -286,13 +286,16 @@ class Suspect:
         look()
         ended = time.perf_counter_ns()
         own.append(read_own_delay())
-        after = Accounts.read(stopped, self._guards)
+        after = Accounts.read(main, stopped, self._guards)
         self.stop()
-        ran_ns, waited_ns = before.until(after, f"{self._main}/task/{self._main}")
+        ran_ns, waited_ns = before.until(after, main)
+        waited_ns = max(waited_ns - max(after.read_at - ended, 0), 0)  # since the end it may have waited behind us
         ours_ns = own[2] - own[1]
         cpu_ns: int | None = after.cpu - before.cpu
         has_forked = stopped != self._stopped or after.ended != before.ended
-        is_sound, is_known = True, not has_forked and after.last == before.last
+        # A thread that runs another program takes the main thread's place, with what it has waited itself.
+        is_same = after.last == before.last and before.threads.keys() <= after.threads.keys()
+        is_sound, is_known = True, not has_forked and is_same
         if not is_known:  # the work may have been done by what was started meanwhile
             is_sound = has_forked or max(waited_ns, ours_ns) < UNDISTURBED_NS
             waited_ns, ours_ns, cpu_ns = 0, 0, None
