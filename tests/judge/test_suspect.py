@@ -198,6 +198,20 @@ def test_what_goes_on_after_the_look_at_all_processes_shows(monkeypatch: pytest.
     assert one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).is_stirred
 
 
+def test_one_that_runs_shows_before_its_cpu_time_does(
+    child: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = Requested(child)
+    one._main, one._stopped = child.pid, [child.pid]
+    monkeypatch.setattr(one, "_find_stirring", lambda: 0)
+    monkeypatch.setattr(one, "stop", one.pause)
+    one.pause()
+    assert not one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).is_stirred
+    os.kill(child.pid, signal.SIGCONT)
+    await_byte(child)
+    assert one._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).is_stirred
+
+
 def test_what_was_started_may_have_worked_since_the_look_began(monkeypatch: pytest.MonkeyPatch) -> None:
     took_ns = 20_000_000
     books = iter([Accounts({}, 0, 0, ended, 7) for ended in (0, 1)])
