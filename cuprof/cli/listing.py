@@ -15,6 +15,7 @@ from cuprof.cli.arguments import CommandParser
 from cuprof.cli.choice import list_choices
 from cuprof.cli.output import emit, print_message
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
+from cuprof.core.files import read_regular
 from cuprof.core.point import format_coordinate
 from cuprof.core.project import Project, find_project
 from cuprof.families import origin
@@ -94,7 +95,7 @@ def list_variants(project: Project, names: Sequence[str] = ()) -> Iterator[dict[
 def list_experiments(project: Project, names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield one record an experiment: its name, and the first sentence of the first comment that is not Hydra's own."""
     for name, file in list_choices(project, "experiment").items():
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_regular(file).decode(errors="replace").splitlines()
         told = takewhile(re.compile("#").match, dropwhile(re.compile("# @package|$").match, lines))
         sentence, stop, _ = " ".join(line.lstrip("# ") for line in told).partition(". ")
         yield {"experiment": name, "about": sentence + stop.strip(), "file": str(file)}

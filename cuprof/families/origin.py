@@ -30,6 +30,7 @@ from typing import Any
 import msgspec
 
 from cuprof.core.errors import CuprofError, FamilyError, UnknownNameError
+from cuprof.core.files import read_regular
 from cuprof.families.model import Family, as_names
 from cuprof.families.syntax import imported_files, parse_file
 from cuprof.families.trace import describe, place_of
@@ -224,7 +225,9 @@ def _define_family(file: Path, place: Path) -> Family:
     try:
         with as_if_alone(file):
             module = run_module(name, file)
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         _take_modules({name})
         where = place_of(error, file.parent)
         if isinstance(error, CuprofError):  # it says what is wrong; here, where
@@ -255,7 +258,7 @@ def run_module(name: str, file: Path, **names: object) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     vars(module).update(names)
     try:
-        exec(compile(file.read_bytes(), file, "exec", dont_inherit=True), vars(module))
+        exec(compile(read_regular(file), file, "exec", dont_inherit=True), vars(module))
     except BaseException:
         sys.modules.pop(name, None)
         raise

@@ -13,7 +13,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from types import CodeType
 
-from cuprof.core.errors import FamilyError
+from cuprof.core.errors import FamilyError, UsageError
+from cuprof.core.files import read_regular
 
 REGISTERING = {
     "family": frozenset({"kernel", "cuda", "opencl", "triton", "program", "library", "cpu"}),
@@ -126,11 +127,12 @@ def nested_codes(code: CodeType) -> Iterator[CodeType]:
 def read_source(file: Path) -> str:
     r"""Return a source file's text with line ends as \n, or raise `FamilyError` where it cannot be read as UTF-8."""
     try:
-        return file.read_text(encoding="utf-8-sig")
+        text = read_regular(file).decode("utf-8-sig")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         raise FamilyError(f"{file} is not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise FamilyError(f"{file} cannot be read: {error.strerror or error}") from None
+    except (UsageError, OSError) as error:
+        raise FamilyError(str(error)) from None
 
 
 @lru_cache(maxsize=128)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from cuprof.core.expression import shorten
@@ -13,7 +14,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 def describe(error: BaseException) -> str:
     """Return "ValueError: text" on one line of at most 200 characters, with escapes for control characters."""
-    text = " ".join(str(error)[:4096].split())
+    text = ""
+    with suppress(Exception):  # its own __str__ may raise
+        text = " ".join(str(error)[:4096].split())
     if isinstance(error, SyntaxError):
         text = f"{error.msg} (line {error.lineno})"
     return f"{type(error).__name__}: {shorten(visible(text, ''), 200)}".removesuffix(": ")

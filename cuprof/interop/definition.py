@@ -22,6 +22,7 @@ import numpy as np
 
 from cuprof.core.errors import BuildError, UsageError
 from cuprof.core.expression import ExpressionError, compute
+from cuprof.core.files import MOST_BYTES, open_regular, read_regular
 from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.families import calling
@@ -30,7 +31,7 @@ from cuprof.families.model import Arrays, Axis, Family, Sample, Signature, Toler
 from cuprof.families.program import Array
 from cuprof.interop import schema
 from cuprof.interop.results import FAULTS
-from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, find_inside, open_regular
+from cuprof.interop.schema import DTYPES, Definition, Solution, Source, Spec, Workload, find_inside
 from cuprof.interop.solutions import content_of, list_modules, load_function, takes_outputs
 
 VERSION = 1
@@ -38,7 +39,7 @@ VERSION = 1
 REFERENCE = "reference"
 """The variant made of the definition's own reference, the baseline of solutions."""
 MOST_SOLUTIONS = 5_000
-MOST_SOLUTION_BYTES = 4 * schema.MOST_BYTES
+MOST_SOLUTION_BYTES = 4 * MOST_BYTES
 """Of all solutions of a definition, which are held in memory: 50 kB for each of the most solutions."""
 UNBOUNDED = 1e300
 """The bound of a single element where only a share of all has to be near."""
@@ -371,9 +372,9 @@ def find_files(path: Path, *, with_solutions: bool = True) -> tuple[Path, Path, 
             files = [file for file in (root / "solutions").rglob("*.json") if with_solutions and file.is_file()]
             # those in a folder of the definition's name, and those elsewhere that hold the name
             name, said = definition.stem, f'"{definition.stem}"'.encode()
-            solutions = [file for file in files if file.parent.name == name or said in schema.read_bytes(file)]
+            solutions = [file for file in files if file.parent.name == name or said in read_regular(file)]
         # one that is too large by itself is told with its name when it is read
-        sizes = (min(file.stat().st_size, schema.MOST_BYTES) for file in solutions)
+        sizes = (min(file.stat().st_size, MOST_BYTES) for file in solutions)
         held = sum(sizes) if with_solutions else 0
     except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links in a circle
         raise UsageError(f"{path} cannot be searched: {error}") from None

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cuprof.core.errors import FamilyError
+from cuprof.core.files import open_regular, read_regular
 from cuprof.families import Family
 from cuprof.families.origin import FAMILY_FILE, Folder, Origin, Script, Snapshot, family_name, find_folder, is_path
 from cuprof.families.syntax import imported_names, parse_file
-from cuprof.interop.schema import find_inside, open_regular, read_bytes
+from cuprof.interop.schema import find_inside
 
 if TYPE_CHECKING:
     from cuprof.interop.definition import DefinitionFamily
@@ -78,8 +79,8 @@ def copy_alone(word: str, into: Path) -> Definition:
     """Copy a definition with its workloads and their tensors into a new folder, without the solutions; return it."""
     read = Definition(Path(word).absolute()).read(with_solutions=False)
     into.mkdir(parents=True)
-    (into / "definition.json").write_bytes(read_bytes(read.path))
-    (into / "workload.jsonl").write_bytes(b"\n".join(read_bytes(each) for each in read.traces))
+    (into / "definition.json").write_bytes(read_regular(read.path))
+    (into / "workload.jsonl").write_bytes(b"\n".join(read_regular(each) for each in read.traces))
     for name, path in read.tensors.items():
         target = find_inside(into, name)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -21,10 +21,10 @@ import msgspec
 import numpy as np
 
 from cuprof.core.errors import UsageError
+from cuprof.core.files import open_regular, read_regular
 from cuprof.core.plugins import list_plugins, load_plugin
 from cuprof.core.point import Coordinate, Point
 from cuprof.core.records import Measure, State
-from cuprof.interop.schema import open_regular, read_bytes
 
 GROUP = "cuprof.results"
 BUILT_IN = {name.lower(): f"{__name__}:{name}" for name in ("KERNEL_TUNER", "NVBENCH")}
@@ -118,7 +118,11 @@ def read_results(path: Path) -> Imported:
                 return found
             except FAULTS as error:
                 said = f"{type(error).__name__}: {error}"
-                if isinstance(error, AttributeError | TypeError):
+                if isinstance(error, KeyError):
+                    said = f"{error} is missing"
+                elif "digits" in said:
+                    said = "a number is too long"
+                elif isinstance(error, AttributeError | TypeError):
                     said = "a part is a list, an object or a value where that format has another of these"
                 raise UsageError(f"{path} is not what {name} writes ({said})") from None
     raise UsageError(f"{path} holds no results that cuprof can read; known are files of {', '.join(names)}")
@@ -133,7 +137,7 @@ class Nvbench:
 
     def read(self, path: Path) -> Imported:
         """Return a file's states: one that its benchmark skipped is skipped, one in which it raised has crashed."""
-        content = json.loads(read_bytes(path, MOST_BYTES).decode("utf-8-sig"))
+        content = json.loads(read_regular(path, MOST_BYTES).decode("utf-8-sig"))
         devices = {int(device["id"]): str(device["name"]) for device in content.get("devices") or []}
         trials, samples = list[ImportedTrial](), 0
         states = [(str(bench["name"]), state) for bench in content["benchmarks"] for state in bench["states"]]
@@ -223,7 +227,7 @@ class KernelTuner:
 
     def read(self, path: Path) -> Imported:
         """Return the configurations of a file; each meets the trial of a variant named like the kernel."""
-        text = read_bytes(path, MOST_BYTES).decode("utf-8-sig")  # editors on Windows put a mark ahead
+        text = read_regular(path, MOST_BYTES).decode("utf-8-sig")  # editors on Windows put a mark ahead
         try:
             content = json.loads(text)
         except json.JSONDecodeError:  # Kernel Tuner leaves the end off a cache that it may go on with

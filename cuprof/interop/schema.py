@@ -8,12 +8,9 @@ are bounded arithmetic, and nothing here runs what a file says.
 from __future__ import annotations
 
 import ast
-import os
-import stat
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from itertools import groupby
 from math import prod
 from pathlib import Path, PurePosixPath
@@ -23,14 +20,13 @@ import msgspec
 
 from cuprof.core.errors import UsageError
 from cuprof.core.expression import ExpressionError, compute
+from cuprof.core.files import read_regular
 from cuprof.families import Array
 
 T = TypeVar("T")
 DTYPES = {name: name for name in ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint8", "bool")}
 DTYPES |= {name: name for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")} | {"float8_e4m3": "float8_e4m3fn"}
 """Their name of a type → ours. NumPy and ml_dtypes have none of two float4 in a byte."""
-MOST_BYTES = 64 << 20
-"""Largest JSON file to read: a solution holds sources, which are far smaller."""
 MOST_ELEMENTS = 1 << 40
 """Of an array: more than any device holds."""
 MOST_DIMENSIONS = 64
@@ -265,34 +261,9 @@ def find_inside(root: Path, name: str) -> Path:
     return path
 
 
-def open_regular(path: Path, most: int = 0) -> BufferedReader:
-    """Open a regular file for reading, of `most` bytes or, with 0, any number: a FIFO or a device would never end.
-
-    One that cannot be opened, is no regular file or is larger raises `UsageError`.
-    """
-    try:
-        stream: BufferedReader = open(  # noqa: SIM115
-            path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
-        )
-    except (OSError, ValueError) as error:  # of a folder, of a name with a zero byte
-        raise UsageError(f"{str(path)[:200]} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    found = os.fstat(stream.fileno())
-    if stat.S_ISREG(found.st_mode) and not 0 < most < found.st_size:
-        return stream
-    stream.close()
-    what = f"has {found.st_size} bytes; at most {most} are read" if stat.S_ISREG(found.st_mode) else "is not a file"
-    raise UsageError(f"{path} cannot be read: it {what}")
-
-
-def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Return what a file holds; raises as `open_regular` does."""
-    with open_regular(path, most) as stream:
-        return stream.read()
-
-
 def read(path: Path, kind: type[T]) -> T:
     """Return a definition or a solution; raise `UsageError` if the file is none, or asks for something unsupported."""
-    content = read_bytes(path)
+    content = read_regular(path)
     with _naming(path, kind.__name__.lower()):
         return msgspec.json.decode(content, type=kind)
 
@@ -313,7 +284,7 @@ def read_workloads(paths: Iterable[Path], definition: Definition) -> list[Worklo
         (MOST_SIZED // max(1, sized), f"a definition with {sized} axes, inputs, outputs and dimensions of these"),
     )
     for path in paths:
-        for number, line in enumerate(read_bytes(path).splitlines(), 1):
+        for number, line in enumerate(read_regular(path).splitlines(), 1):
             if not line.strip():
                 continue
             with _naming(f"{path}:{number}", "workload"):

@@ -13,6 +13,7 @@ from typing import get_args
 
 from cuprof.backends.registry import is_host
 from cuprof.core.errors import LaunchError, UnknownNameError, UsageError
+from cuprof.core.files import open_regular
 from cuprof.core.point import Point
 from cuprof.core.records import DeviceFacts, Devices, Trial
 from cuprof.core.text import one_line
@@ -22,7 +23,6 @@ from cuprof.families.fingerprint import hash_text
 from cuprof.families.model import Kind
 from cuprof.families.origin import Folder
 from cuprof.interop.origins import AnyOrigin
-from cuprof.interop.schema import open_regular
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Answer, Outline
 from cuprof.judge.border.suspect import INVALID, START_LIMIT_S, LateError, LostError, RefusedError, Suspect

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cuprof.backends.registry import CUDA, get_spec, shares_memory
 from cuprof.config.model import MeasureConfig, SweepConfig
 from cuprof.core.errors import UsageError
+from cuprof.core.files import open_regular
 from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, Devices, Outcome, State, Unavailable
@@ -29,7 +30,6 @@ from cuprof.engine.planning import choose_problems
 from cuprof.families import Family
 from cuprof.families.candidate import LANGUAGES, PYTHON
 from cuprof.interop.origins import AnyOrigin
-from cuprof.interop.schema import open_regular
 from cuprof.judge.ahead import Ahead, is_apart, make_executor, open_ahead
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.suspect import STIRS

@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cuprof.core.errors import ProfilerError
+from cuprof.core.errors import ProfilerError, UsageError
+from cuprof.core.files import open_regular
 from cuprof.core.project import try_writing
 from cuprof.core.records import Artifact, Conditions
 
@@ -49,15 +50,17 @@ def check_frame(path: Path) -> Frame:
         ProfilerError: it is absent, unreadable, no report, or cut short.
     """
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ProfilerError(f"{path} cannot be read: {error.strerror or error}") from error
-    if not data.startswith(MAGIC):
+        with open_regular(path) as stream:
+            is_report = stream.read(len(MAGIC)) == MAGIC
+            data = stream.read() if is_report else b""
+    except (UsageError, OSError) as error:
+        raise ProfilerError(str(error)) from error
+    if not is_report:
         raise ProfilerError(
             f"{path} is not an Nsight Compute report; give a .ncu-rep file that `ncu --export` has written"
         )
     try:
-        return _read_headers(memoryview(data)[len(MAGIC) :])
+        return _read_headers(memoryview(data))
     except (IndexError, ValueError):
         raise ProfilerError(
             f"{path} is cut short or damaged: the disk was full, or ncu or a copy was stopped; make the report again"

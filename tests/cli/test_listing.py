@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 
 import pytest
@@ -85,6 +86,13 @@ def test_experiments_with_the_first_sentence_of_their_comment(cli: Cli, own: Pro
     experiments = {record["experiment"]: record for record in records(cli("list", "experiments", "--json"))}
     assert experiments["mine"]["about"] == "What I want to know."
     assert "reduction" in experiments
+
+
+def test_an_experiment_that_is_no_file_is_one_line(cli: Cli, own: Project) -> None:
+    os.mkfifo(own.root / "conf" / "experiment" / "endless.yaml")
+    result = cli("list", "experiments")
+    assert (result.exit_code, result.err.count("\n")) == (2, 1)
+    assert "endless.yaml cannot be read: it is not a file" in result.err
 
 
 def test_alone_it_counts_everything_and_says_how_to_see_it(cli: Cli, own: Project) -> None:

@@ -1,3 +1,4 @@
+import os
 import re
 import sys
 import traceback
@@ -126,6 +127,8 @@ def test_exception_on_import_is_one_line_with_the_family_s_own_place():
     [
         ("def broken(:\n    pass\n", r"SyntaxError: .* \(line 1\)"),
         ("raise SystemExit('no')", "SystemExit: no"),
+        ("raise BaseException('no')", "BaseException: no"),
+        ("class Mute(Exception):\n    def __str__(self): raise self\nraise Mute", r"raised Mute on import"),
         ("import late_part", "write `from . import late_part`"),
         ("raise ValueError('one\\ntwo')", "ValueError: one two"),
         ("family = 3", "must define `family = Family"),
@@ -143,6 +146,13 @@ def test_what_cannot_be_imported_is_said_in_one_line(tmp_path, body, said):
 def test_folder_without_family_py(tmp_path):
     with pytest.raises(FamilyError, match=r"has no family\.py"):
         load_family(tmp_path)
+
+
+@pytest.mark.parametrize("origin", [Folder, Script])
+def test_a_family_py_that_is_no_file_is_refused_at_once(tmp_path, origin):
+    os.mkfifo(tmp_path / "family.py")
+    with pytest.raises(FamilyError, match=r"it is not a file|has no family\.py"):
+        origin(tmp_path / "family.py" if origin is Script else tmp_path).load()
 
 
 def test_a_failing_family_can_be_mended_and_loaded_again(tmp_path):

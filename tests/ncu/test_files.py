@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_foreign_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with pytest.raises(ProfilerError, match="is not an Nsight Compute report"):
         read_report(path)
+
+
+def test_what_is_no_report_is_not_read_to_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.ncu-rep")
+    (tmp_path / "zero.ncu-rep").symlink_to("/dev/zero")
+    for name in ("fifo", "zero"):
+        with pytest.raises(ProfilerError, match="it is not a file"):
+            check_frame(tmp_path / f"{name}.ncu-rep")
+    with (tmp_path / "sparse.ncu-rep").open("wb") as stream:
+        stream.truncate(1 << 40)
+    with pytest.raises(ProfilerError, match="is not an Nsight Compute report"):
+        check_frame(tmp_path / "sparse.ncu-rep")
 
 
 @pytest.mark.parametrize("rest", [bytes(300), b"\xff" * 300, b"\x10\0\0\0" + b"x" * 300])
