@@ -93,7 +93,7 @@ def is_typed(argv: Sequence[str]) -> bool:
     """Return whether a command line itself says what to run, or has an option that shows something."""
     words = [word for word, option in zip(argv, ["", *argv], strict=False) if option not in _PLACES]
     return any(
-        word.partition("=")[0] not in (*_PLACES, "--multirun", "-m")
+        word.partition("=")[0] not in (*_PLACES, "--multirun", "-m", "--")
         if word.startswith("-")
         else "=" not in word or key_of(word) in ("experiment", "family")
         for word in words

@@ -9,7 +9,7 @@ from pathlib import Path
 from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import Line, emit, show
 from cuprof.core.errors import UsageError
-from cuprof.core.project import find_project
+from cuprof.core.project import MARKER, find_project
 from cuprof.core.text import count
 from cuprof.engine.merging import merge_source
 from cuprof.store import Store
@@ -50,6 +50,8 @@ MERGE.add_argument("databases", metavar="DATABASE", nargs="+", help="an SQLite f
 def main_backup(argv: Sequence[str]) -> None:
     """Write the copy and print its size and contents."""
     arguments = BACKUP.parse_args(argv)
+    if arguments.file.name == MARKER:
+        raise UsageError(f"{arguments.file} is the file of a project's settings; name another file")
     copy = back_up(arguments.store, arguments.file, overwrite=arguments.force)
     record = {"backup": str(arguments.file), "bytes": copy.size_bytes, "sweeps": copy.sweeps, "runs": copy.runs}
     size = f"{copy.size_bytes / 2**20:.1f} MiB"

@@ -122,6 +122,7 @@ def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
     ours, theirs = os.pipe()
     process = os.fork()
     if not process:
+        stop_with_parent()
         try:
             with os.fdopen(theirs, "wb") as pipe:
                 pipe.write(pickle.dumps(work()))

@@ -34,7 +34,7 @@ from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
 from cuprof.families.origin import as_if_alone, family_name, own_imports
 from cuprof.families.syntax import imported_files
 from cuprof.families.tolerances import by_type, longest_sum
-from cuprof.families.trace import blame
+from cuprof.families.trace import blame, describe
 
 TUNER = "kernel_tuner"
 OPTIONAL = ("grid_div_x", "grid_div_y", "grid_div_z", "restrictions", "answer", "atol", "verify", "verbose", "lang")
@@ -57,8 +57,12 @@ def read_script(script: Path) -> Computation:
 
     One that raises, calls no `tune_kernel` or asks for something unsupported raises `FamilyError`.
     """
-    call = _Call(_find_call(script), script)
-    return Computation(family_name(script), [call.make_kernel()], script, **call.make_rest())
+    given = _find_call(script)
+    try:
+        call = _Call(given, script)
+        return Computation(family_name(script), [call.make_kernel()], script, **call.make_rest())
+    except (AttributeError, TypeError, ValueError) as error:
+        raise FamilyError(f"{script}: tune_kernel is given what it cannot take: {describe(error)}") from error
 
 
 class _Call:

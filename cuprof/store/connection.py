@@ -52,14 +52,14 @@ def parse_url(url: str) -> URL:
         parsed = make_url(url)
     except exc.ArgumentError:
         raise StoreError(
-            f"{_hide_all(url)!r} is not a database URL; write sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+            f"{_hide_all(url)!r} is not a database URL; write postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"
         ) from None
     except ValueError:
         raise StoreError(wrong_port) from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
         raise StoreError(
-            f"database {backend!r} is not supported; use sqlite:///FILE or postgresql+psycopg://USER@HOST/DATABASE"
+            f"database {backend!r} is not supported; use postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"
         )
     if (parsed.password is not None and _is_ambiguous(url)) or "@" in (parsed.database or ""):
         raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")

@@ -22,6 +22,13 @@ def test_the_projects_database_is_copied(cli: Cli, project: Project) -> None:
     assert cli("query", "sweeps", "--store", "sqlite:///copy ü.sqlite").exit_code == 0
 
 
+def test_the_projects_settings_are_not_written_over(cli: Cli, project: Project) -> None:
+    Store.open(project.database_url).close()
+    result = cli("backup", "cuprof.toml", "--force")
+    assert (result.exit_code, result.out) == (2, "")
+    assert "the file of a project's settings; name another file" in result.err
+
+
 def test_a_server_is_left_to_its_own_tool(cli: Cli, project: Project) -> None:
     result = cli("backup", "copy.sqlite", "--store", "postgresql://me:hunter2@host/base")
     assert (result.exit_code, result.out) == (2, "")

@@ -50,7 +50,10 @@ def scale(project: Project) -> Project:
         (["tune.block=0"], "tune.block=0 is not allowed"),
         (["tune.block=2048"], "tune.block=2048 is not allowed"),
         (["measure.target=9"], "measure.target is 9.0; it must be from 1e-05 to 0.5"),
-        (["store.url=mysql://x"], "database 'mysql' is not supported"),
+        (
+            ["store.url=mysql://x"],
+            "'mysql' is not supported; use postgresql+psycopg://USER@HOST/DATABASE or sqlite:///",
+        ),
         (["store.url=sqlite:////proc/nowhere/x.sqlite"], "/proc/nowhere/x.sqlite"),
     ],
 )

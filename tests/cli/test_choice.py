@@ -23,9 +23,12 @@ def own(project: Project) -> Project:
     return find_project()
 
 
+@pytest.mark.parametrize("words", [(), ("--",)])
 @pytest.mark.parametrize("command", ["sweep", "ncu-collect"])
-def test_in_an_empty_folder_nothing_runs_and_it_says_what_could(cli: Cli, project: Project, command: str) -> None:
-    done = cli(command)
+def test_in_an_empty_folder_nothing_runs_and_it_says_what_could(
+    cli: Cli, project: Project, command: str, words: tuple[str, ...]
+) -> None:
+    done = cli(command, *words)
     assert (done.exit_code, done.out) == (2, "")
     heading, first, *_, last = done.err.splitlines()
     assert heading == f"error: name what cuprof {command} is to run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,10 @@ from cuprof.cli.hydra_app import HydraCommand
 from cuprof.cli.main import main
 from cuprof.config.composer import compose
 from cuprof.core.errors import ConfigError, CuprofError, SelectionError, UnknownNameError
+from cuprof.core.processes import child_environment
 from cuprof.core.project import Project, bundled
 from tests.cli import tasks
+from tests.living import wait_for_end
 
 
 def run(argv: Sequence[str], task: Callable[..., int]) -> int:
@@ -24,6 +27,21 @@ def run(argv: Sequence[str], task: Callable[..., int]) -> int:
 
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+WORKS = """
+import os, time
+from cuprof.cli.hydra_app import beside
+beside(lambda: (print(os.getpid(), flush=True), time.sleep(600)), ["json"])
+"""
+
+
+def test_a_copy_that_composes_ends_with_the_command() -> None:
+    with subprocess.Popen([sys.executable, "-c", WORKS], stdout=subprocess.PIPE, env=child_environment()) as command:
+        assert command.stdout is not None
+        copy = int(command.stdout.readline())
+        command.kill()
+    wait_for_end(copy)
 
 
 def test_axes_stay_in_one_job(project: Project) -> None:

@@ -214,6 +214,11 @@ def test_names_of_blocks_and_macros_of_its_own(
         ("[2 * x, None, None]", "[2 * x]", "an answer of 1 parts for 3 arguments"),
         ("[y, x, n]", "[y, x, Seen()]", "argument 2, a Seen of tune_kernel"),
         ("strategy=", "texmem_args={'t': x}, strategy=", "texmem_args"),
+        ('{"block_size_x": [32, 64], "tile": [1, 2, 4]}', "[32]", "given what it cannot take: AttributeError: 'list'"),
+        ("[32, 64]", "64", "given what it cannot take: TypeError: 'int'"),
+        ("[y, x, n]", "n", "given what it cannot take: TypeError: 'numpy.int32'"),
+        ("[2 * x, None, None]", "2", "given what it cannot take: TypeError: 'int'"),
+        ("atol=1e-3)\n    json", "atol=[1])\n    json", "given what it cannot take: TypeError: float"),
     ],
 )  # fmt: skip
 def test_what_is_not_taken_in_is_one_line(load: Callable[..., Family], old: str, new: str, told: str) -> None:
