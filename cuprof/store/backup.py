@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cuprof.core.errors import StoreError, UsageError
 from cuprof.core.interrupts import is_requested
-from cuprof.store.connection import database_file, explained, make_engine, parse_url, show
+from cuprof.store.connection import database_file, disposing, explained, make_engine, parse_url, show
 from cuprof.store.migrate import check_revision
 from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, was_stopped
 
@@ -56,17 +56,14 @@ def back_up(url: str, file: Path, *, overwrite: bool = False) -> Copy:
             raise UsageError(f"{file} exists; name another file, or replace it with --force")
         if not file.is_file():
             raise UsageError(f"{file} is not a regular file; name another one")
-    engine = make_engine(parsed, read_only=True)
-    try:
-        with explained(parsed), engine.begin() as connection:  # one state of it, from the first SELECT on
-            if check_revision(connection, parsed) is None:
-                raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
-            sweeps, runs = (connection.exec_driver_sql(f"SELECT COUNT(*) FROM {name}").scalar() for name in COUNTED)
-            raw = connection.connection.driver_connection
-            assert isinstance(raw, sqlite3.Connection)
-            size_bytes = _write(raw, source, file)
-    finally:
-        engine.dispose()
+    # one state of the database, from the first SELECT on
+    with explained(parsed), disposing(make_engine(parsed, read_only=True)) as engine, engine.begin() as connection:
+        if check_revision(connection, parsed) is None:
+            raise StoreError(f"database {show(parsed)} is empty; run a sweep first")
+        sweeps, runs = (connection.exec_driver_sql(f"SELECT COUNT(*) FROM {name}").scalar() for name in COUNTED)
+        raw = connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        size_bytes = _write(raw, source, file)
     return Copy(size_bytes, sweeps or 0, runs or 0)
 
 

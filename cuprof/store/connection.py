@@ -130,6 +130,15 @@ def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True)
     return engine
 
 
+@contextmanager
+def disposing(engine: Engine) -> Iterator[Engine]:
+    """Yield an engine that is used once; its connections are closed at the end."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
 SETTINGS = ("TIME ZONE 'UTC'", "jit = off", f"lock_timeout = {int(BUSY_SECONDS * 1000)}")
 """Compiling a view (jit) takes two seconds, more than it saves."""
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import URL, Connection
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.store import ranking
-from cuprof.store.connection import database_file, make_engine, show
+from cuprof.store.connection import database_file, disposing, make_engine, show
 from cuprof.store.schema import REVISION, VERSION_TABLE, describe_views, list_views
 from cuprof.store.sqlite_file import PLAIN_TABLES
 from cuprof.store.tables import METADATA
@@ -87,26 +87,22 @@ def upgrade(url: URL) -> None:
     """
     # SQLite changes a table by copying it and dropping the old one. With foreign keys on, the drop would delete the
     # rows of every table that refers to it, so they are checked at the end instead.
-    engine = make_engine(url, foreign_keys=False)
-    try:
-        with engine.begin() as connection:
-            if connection.dialect.name == "postgresql":
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-            revision = check_revision(connection, url)
-            if revision is None:
-                _make_tables(connection)
-            elif revision != REVISION:
-                _refuse_triggers(connection, url)
-                check_tables(connection, url, METADATA.tables, may_lack=True)
-                drop_views(connection)  # one of them has the name of an earlier table
-                check_tables(connection, url, _EARLIER, may_lack=True)
-                run_migrations(connection, url)
-            make_views(connection)
-            ranking.refresh(connection)
-            if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
-                raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
-    finally:
-        engine.dispose()
+    with disposing(make_engine(url, foreign_keys=False)) as engine, engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+        revision = check_revision(connection, url)
+        if revision is None:
+            _make_tables(connection)
+        elif revision != REVISION:
+            _refuse_triggers(connection, url)
+            check_tables(connection, url, METADATA.tables, may_lack=True)
+            drop_views(connection)  # one of them has the name of an earlier table
+            check_tables(connection, url, _EARLIER, may_lack=True)
+            run_migrations(connection, url)
+        make_views(connection)
+        ranking.refresh(connection)
+        if connection.dialect.name == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+            raise StoreError(f"database {show(url)} was left as it was: its rows do not fit together")
 
 
 def _refuse_triggers(connection: Connection, url: URL) -> None:

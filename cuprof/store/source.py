@@ -17,7 +17,7 @@ from cuprof.core.interrupts import stop_if_requested
 from cuprof.core.scratch import ScratchFolder
 from cuprof.store import migrate
 from cuprof.store.backup import check_pages
-from cuprof.store.connection import checking, database_file, explained, make_engine, parse_url, show
+from cuprof.store.connection import checking, database_file, disposing, explained, make_engine, parse_url, show
 from cuprof.store.rows import AT_ONCE
 from cuprof.store.schema import REVISION, VERSION_TABLE
 from cuprof.store.tables import METADATA
@@ -93,11 +93,8 @@ def _reading(url: URL) -> Iterator[Connection]:
         engine = engine.execution_options(isolation_level="REPEATABLE READ")
     else:
         event.listen(engine, "connect", lambda raw, _: _distrust(raw, url))
-    try:
-        with engine.connect() as connection:
-            yield connection
-    finally:
-        engine.dispose()
+    with disposing(engine), engine.connect() as connection:
+        yield connection
 
 
 def _distrust(raw: sqlite3.Connection, url: URL) -> None:
@@ -138,22 +135,18 @@ def _is_wrong(column: sa.Column[Any]) -> sa.ColumnElement[bool]:
 
 def _copy(connection: Connection, revision: str, url: URL, copy: URL) -> None:
     """Write the rows of an older database into a new one of its revision, whose schema is cuprof's own."""
-    engine = make_engine(copy, foreign_keys=False)
-    try:
-        with engine.begin() as target:
-            migrate.run_migrations(target, url, revision)
-            metadata = sa.MetaData()
-            metadata.reflect(target)
-            tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]
-            migrate.check_tables(connection, url, [table.name for table in tables])
-            for table in tables:
-                for column in table.c:
-                    is_json = isinstance(column.type, sa.JSON)
-                    column.type = sa.JSON(none_as_null=True) if is_json else column.type.as_generic()
-                for rows in connection.execute(sa.select(table).execution_options(yield_per=AT_ONCE)).partitions():
-                    target.execute(table.insert(), [row._asdict() for row in rows])
-            if target.exec_driver_sql("PRAGMA foreign_key_check").first():
-                raise StoreError(f"database {show(url)} is damaged: its rows do not fit together")
-    finally:
-        engine.dispose()
+    with disposing(make_engine(copy, foreign_keys=False)) as engine, engine.begin() as target:
+        migrate.run_migrations(target, url, revision)
+        metadata = sa.MetaData()
+        metadata.reflect(target)
+        tables = [table for table in metadata.sorted_tables if table.name not in (VERSION_TABLE, "property")]
+        migrate.check_tables(connection, url, [table.name for table in tables])
+        for table in tables:
+            for column in table.c:
+                is_json = isinstance(column.type, sa.JSON)
+                column.type = sa.JSON(none_as_null=True) if is_json else column.type.as_generic()
+            for rows in connection.execute(sa.select(table).execution_options(yield_per=AT_ONCE)).partitions():
+                target.execute(table.insert(), [row._asdict() for row in rows])
+        if target.exec_driver_sql("PRAGMA foreign_key_check").first():
+            raise StoreError(f"database {show(url)} is damaged: its rows do not fit together")
     migrate.upgrade(copy)
