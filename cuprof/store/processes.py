@@ -53,10 +53,8 @@ def _is_hidden(pid: int) -> bool:
     """Return whether a process exists that /proc does not show: another user's, where it is mounted with hidepid."""
     try:
         os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        pass
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return False
 
 
