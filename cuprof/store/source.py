@@ -77,9 +77,8 @@ def open_source(url: str) -> Iterator[Source]:
             if revision == REVISION:
                 migrate.check_tables(connection, parsed, sorted(METADATA.tables))
             else:
-                folder = ScratchFolder()
-                stack.callback(folder.cleanup)
-                copy = parse_url(f"sqlite:///{folder.path / 'copy.sqlite'}")
+                folder = stack.enter_context(ScratchFolder())
+                copy = parse_url(f"sqlite:///{folder}/copy.sqlite")
                 _copy(connection, revision, parsed, copy)
                 connection = stack.enter_context(_reading(copy))
         yield Source(parsed, connection)
