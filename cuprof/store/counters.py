@@ -70,16 +70,15 @@ def record_profile(connection: Connection, sweep_id: int | None, profile: Profil
     metrics = save(connection, t.metric, list(described.values()), key=key, update=["meaning"])
     cache_mode = profile.conditions.cache_mode
 
-    def insert_values(table: sa.Table, values: Sequence[CounterValue], **place: int | None) -> None:
-        def describe(value: CounterValue) -> dict[str, Any]:
-            texts = {"text": value.text or None, "instances": value.instances or None}
-            return {**place, "metric_id": metrics[_key(value)], "cache_mode": cache_mode, "value": value.value, **texts}
-
-        _insert(connection, table, list(map(describe, values)))
+    def describe(value: CounterValue, **place: int | None) -> dict[str, Any]:
+        texts = {"text": value.text or None, "instances": value.instances or None}
+        return {**place, "metric_id": metrics[_key(value)], "cache_mode": cache_mode, "value": value.value, **texts}
 
     for launch in profile.launches:
-        insert_values(t.counter, launch.counters, launch_id=_record_launch(connection, profile_id, launch))
-    insert_values(t.trial_counter, profile.rolled, profile_id=profile_id, trial_id=trial_id)
+        launch_id = _record_launch(connection, profile_id, launch)
+        _insert(connection, t.counter, [describe(value, launch_id=launch_id) for value in launch.counters])
+    rolled = [describe(value, profile_id=profile_id, trial_id=trial_id) for value in profile.rolled]
+    _insert(connection, t.trial_counter, rolled)
     return profile_id
 
 
