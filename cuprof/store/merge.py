@@ -147,7 +147,7 @@ class Merge:
                         self._doubted.add(row["trial_id"])  # whose state the refused run may have set
                     if keys[old_key] in (SEEN, REFUSED):
                         continue
-                    there = known.get(part.mark(row)) if part.key else None
+                    there = known.get(part.mark(row))
                     if there is None:
                         new[old_key] = row
                         continue
