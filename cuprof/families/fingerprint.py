@@ -28,11 +28,10 @@ import functools
 import hashlib
 import importlib
 import inspect
-import itertools
 import re
 import secrets
 import sys
-from collections import OrderedDict, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -157,7 +156,7 @@ class _Closure:
         self.whole = False
         self._read: set[tuple[Path, str]] = set()
         self._described: dict[int, tuple[object, str]] = {}
-        self._labels: set[str] = set()
+        self._labels = Counter[str]()
         self._owned: dict[str, bool] = {}
         self.text = ""
         try:
@@ -402,9 +401,8 @@ class _Closure:
 
     def make_label(self, value: object, name: str) -> str:
         """Return the name for a function or class: its own, numbered if another one has it, too."""
-        labels = (name if number == 1 else f"{name}#{number}" for number in itertools.count(1))
-        label = next(label for label in labels if label not in self._labels)
-        self._labels.add(label)
+        self._labels[name] += 1
+        label = name if self._labels[name] == 1 else f"{name}#{self._labels[name]}"
         self._described[id(value)] = value, label
         return label
 
