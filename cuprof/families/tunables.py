@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -54,7 +54,7 @@ def read_constraint(given: GivenConstraint, known: Sequence[str]) -> Constraint 
     if given is None:
         return None
     if isinstance(given, str):
-        names, function = _compile(given, tuple(known))
+        names, function = _compile(given, known)
         return partial(_explain, names, function, f"not {given.strip()}")
     if isinstance(given, Sequence):
         parts = [part for part in (read_constraint(each, known) for each in given) if part is not None]
@@ -71,8 +71,7 @@ def _explain(
     return found if isinstance(found, str) else None if found is None or found else reason
 
 
-@lru_cache(maxsize=256)
-def _compile(text: str, known: tuple[str, ...]) -> tuple[tuple[str, ...], Callable[..., Any]]:
+def _compile(text: str, known: Sequence[str]) -> tuple[tuple[str, ...], Callable[..., Any]]:
     """Return the known names that an expression uses, and a function of them."""
     try:
         used = compile(text.strip(), "<constraint>", "eval").co_names
