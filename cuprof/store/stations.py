@@ -49,8 +49,8 @@ def join(connection: Connection, sweep_id: int, names: Sequence[str]) -> list[in
 def beat(connection: Connection, doing: Mapping[int, str]) -> None:
     """Renew the leases of stations, and store what each is doing."""
     for station_id, text in doing.items():
-        values = {"seen_at": clock(connection), "doing": text}
-        connection.execute(sa.update(t.station).where(t.station.c.id == station_id).values(**values))
+        mine = sa.update(t.station).where(t.station.c.id == station_id)
+        connection.execute(mine.values(seen_at=clock(connection), doing=text))
 
 
 def leave(connection: Connection, station_ids: Collection[int]) -> None:
@@ -117,10 +117,8 @@ def list_left(connection: Connection, sweep_id: int, station_id: int) -> tuple[s
     The claims of stations that have ended are free. The station itself takes part again, if its process was suspended
     for longer than a lease. While others hold all that are left, which may be many, the answer is None.
     """
-    values = {"seen_at": clock(connection), "left_at": None}
-    connection.execute(
-        sa.update(t.station).where(t.station.c.id == station_id, t.station.c.left_at.is_not(None)).values(**values)
-    )
+    suspended = sa.update(t.station).where(t.station.c.id == station_id, t.station.c.left_at.is_not(None))
+    connection.execute(suspended.values(seen_at=clock(connection), left_at=None))
     others = set(list_present(connection, sweep_id)) - {station_id}
     member = t.sweep_trial.c
     is_left = member.sweep_id == sweep_id, member.run_id.is_(None)
