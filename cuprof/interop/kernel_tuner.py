@@ -115,22 +115,21 @@ class _Call:
     def make_rest(self) -> dict[str, Any]:
         """Return the inputs, the right results, and the files that count."""
         drawn = {**self.arguments, **self.constants}
-        right: dict[str, Any] = {}
-        if self.given["verify"] is not None:
-            judged = (name for name in self.written if self.answer.get(name, 0) is not None)
-            right["verify"] = _Judge(self._verify, judged)
-        elif not self.answer:  # none, or what run_kernel would give
-            right["verify"] = _Judge(self._hold_to_first)
-        else:
-            right["reference"] = self._reference
-        return {
+        rest: dict[str, Any] = {
             "inputs": lambda: drawn,
             "tolerance": (RELATIVE, float(self.given["atol"] or 0)),
             "useful_bytes": lambda **_: sum(one.nbytes for one in drawn.values() if isinstance(one, np.ndarray)),
             "in_place": tuple(self.written),
             "files": tuple(map(str, dict.fromkeys([self.script.resolve(), *imported_files(self.script.resolve())]))),
-            **right,
         }
+        if self.given["verify"] is not None:
+            judged = (name for name in self.written if self.answer.get(name, 0) is not None)
+            rest["verify"] = _Judge(self._verify, judged)
+        elif not self.answer:  # none, or what run_kernel would give
+            rest["verify"] = _Judge(self._hold_to_first)
+        else:
+            rest["reference"] = self._reference
+        return rest
 
     def _read_source(self) -> tuple[str, str]:
         """Return the text of the kernel, and its file where it is one."""
