@@ -162,7 +162,7 @@ class Process:
         """Take one more point that is observed."""
         count, place = len(self.points), self._place[index]
         if count == len(self._factor):
-            self._grow()
+            self._factor, self._reach = np.pad(self._factor, (0, count)), np.pad(self._reach, ((0, count), (0, 0)))
         if place >= 0:
             row = self._reach[:count, place].astype(float)
         else:
@@ -179,12 +179,6 @@ class Process:
         self._base = np.vstack([self._base, base])
         self._pool_trend -= np.outer(reach, base)
         self.points.append(index)
-
-    def _grow(self) -> None:
-        count = len(self.points)
-        factor, reach = np.zeros((2 * count, 2 * count)), np.empty((2 * count, len(self.pool)), np.float32)
-        factor[:count, :count], reach[:count] = self._factor, self._reach
-        self._factor, self._reach = factor, reach
 
     def predict(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean at the points of the pool, (p, k), and the process's variance, (k,).
