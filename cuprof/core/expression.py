@@ -205,7 +205,8 @@ def _compute(node: ast.expr, values: Mapping[str, Value]) -> Value:
                     break
             return value
         case ast.Compare():
-            return _compare(node, values)
+            left, pairs = _compute(node.left, values), zip(node.ops, node.comparators, strict=True)
+            return all(_apply(_OPERATIONS[type(each)], left, left := _compute(right, values)) for each, right in pairs)
         case ast.UnaryOp():
             return _apply(_OPERATIONS[type(node.op)], _compute(node.operand, values))
         case ast.BinOp():
@@ -214,14 +215,6 @@ def _compute(node: ast.expr, values: Mapping[str, Value]) -> Value:
         case ast.Call(func=ast.Name(id=name)):
             return _apply(FUNCTIONS[name], *(_compute(each, values) for each in node.args))
     raise _LanguageError("is not an expression")
-
-
-def _compare(node: ast.Compare, values: Mapping[str, Value]) -> bool:
-    left = _compute(node.left, values)
-    for operation, each in zip(node.ops, node.comparators, strict=True):
-        if not _apply(_OPERATIONS[type(operation)], left, left := _compute(each, values)):
-            return False
-    return True
 
 
 def _apply(function: Callable[..., Value], *values: Value, only_numbers: bool = False) -> Value:
