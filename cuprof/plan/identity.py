@@ -21,8 +21,8 @@ The second is an object of the trial itself:
     program    for a kernel variant its steps, macros, options, buffers, results, constants and set-up; else null
 
 File names, the host and the one physical card are not part of it. Neither is how a trial is timed: a timing method's
-settings identify a *timing* of the trial (`Timing.method`, from `method_hash`). So timings by several methods and the
-counters of one trial share one identity.
+settings identify a *timing* of the trial (`Timing.method`, of `cuprof.worker.method`). So timings by several methods
+and the counters of one trial share one identity.
 
 In a program a buffer argument is ["buffer", name]; a Python number ["int", "5"] or ["float", "0.5"]; a NumPy scalar
 [its dtype, its value as text], since int32 5 and int64 5 are two arguments; a struct [its fields, its bytes].
@@ -88,15 +88,6 @@ class Identifier:
         digest = self._shared.copy()
         digest.update(canonical_json(content).encode())
         return digest.hexdigest()[:DIGITS]
-
-
-def method_hash(settings: Mapping[str, Any]) -> str:
-    """Return the hash of a timing method, 16 hexadecimal digits.
-
-    Args:
-        settings: everything that decides what the figure means, and the version of the method; plain data.
-    """
-    return hash_content(dict(settings))[:16]
 
 
 def plan_hash(plan: Plan, methods: Mapping[str, str]) -> str:

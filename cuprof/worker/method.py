@@ -10,7 +10,7 @@ from cuprof.backends.contract import ReadingOptions
 from cuprof.backends.registry import find_spec, get_spec
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
-from cuprof.plan.identity import method_hash
+from cuprof.plan.identity import hash_content
 
 METHOD_VERSION = 4
 """Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
@@ -32,7 +32,7 @@ SAMPLING = (
 
 
 def methods(config: MeasureConfig, backend: str, *, over_border: bool = False) -> dict[Measure, str]:
-    """Return the method's hash for every requested measure that the back end offers.
+    """Return the method's hash, 16 hexadecimal digits, for every requested measure that the back end offers.
 
     Args:
         over_border: timed by another process than the one that executes; total times are not.
@@ -72,7 +72,7 @@ def _hash(measure: Measure, config: MeasureConfig, backend: str, border: Mapping
     names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
     settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
     version = [METHOD_VERSION, spec.timing_version]
-    return method_hash({"measure": measure.value, "version": version, **settings, **border})
+    return hash_content({"measure": measure.value, "version": version, **settings, **border})[:16]
 
 
 def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from cuprof.families.fingerprint import contract_text, hash_text, source_text
 from cuprof.families.origin import load_family
 from cuprof.families.toolchain import Compiler, Headers
 from cuprof.plan import Selection, plan, plan_hash
-from cuprof.plan.identity import Identifier, canonical_json, method_hash
+from cuprof.plan.identity import Identifier, canonical_json, hash_content
 
 PROGRAM = Program(
     steps=(Fill("y", 1), Launch("k", (2, 3), (32,), ("x", "y", 5, 0.5, np.int64(7)), 16)),
@@ -277,7 +277,7 @@ class Flush(enum.StrEnum):
     CLEAN = "clean"
 
 
-def test_method_hash_is_16_digits_of_plain_settings():
+def test_content_hash_is_32_digits_of_plain_settings():
     settings = {
         "measure": Measure.COLD,
         "flush": Flush.CLEAN,
@@ -286,13 +286,13 @@ def test_method_hash_is_16_digits_of_plain_settings():
         "more": {"a": None},
     }
     plain = {"more": {"a": None}, "range": [20, 100], "interval": 0.005, "flush": "clean", "measure": "cold"}
-    assert re.fullmatch("[0-9a-f]{16}", method_hash(settings))
-    assert method_hash(settings) == method_hash(plain)
-    assert method_hash({**plain, "flush": "dirty"}) != method_hash(plain)
+    assert re.fullmatch("[0-9a-f]{32}", hash_content(settings))
+    assert hash_content(settings) == hash_content(plain)
+    assert hash_content({**plain, "flush": "dirty"}) != hash_content(plain)
     with pytest.raises(TypeError):
-        method_hash({"what": object()})
+        hash_content({"what": object()})
     with pytest.raises(ValueError, match="not JSON compliant"):
-        method_hash({"what": float("nan")})
+        hash_content({"what": float("nan")})
 
 
 def test_plan_hash_follows_trials_and_methods(make_scale, devices):

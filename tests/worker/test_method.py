@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields, replace
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_relevant_settings_are_those_in_effect() -> None:
 def test_measures_have_methods_of_their_own_where_they_are_asked_for_and_offered() -> None:
     assert set(methods(ALL, "cuda")) == set(methods(ALL, "opencl")) == EVERY
     assert set(methods(ALL, "cpu")) == KERNEL
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in methods(ALL, "cuda").values())
     assert len(set(methods(ALL, "cuda").values())) == 3
     assert set(methods(MeasureConfig(modes=("total",)), "cuda")) == {Measure.TOTAL}
     assert methods(MeasureConfig(modes=("total",)), "cpu") == {}
