@@ -14,8 +14,6 @@ from cuprof.core.point import Coordinate
 
 LEAST_LOGARITHMIC = 4.0
 """Place positive numbers that span at least this factor by their logarithms: 16, 32, …, 256 are powers."""
-
-
 ALIGNMENT_WEIGHT = 0.1
 """A small weight: alignment matters little until many observations show it; few are better spent on the levels."""
 MOST_ALIGNED = 6

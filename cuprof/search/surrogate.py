@@ -153,11 +153,8 @@ class Surrogate(Strategy):
         features, groups = self.space.features, self.space.groups
         right = np.flatnonzero(self._is_right)
         logs = self._logs[right, 0]
-        known = np.unique(groups[right])
-        level = np.array(
-            [logs[groups[right] == group].mean() if group in known else 0.0 for group in range(max(known) + 1)]
-        )
-        rest = logs - level[groups[right]]
+        level = {group: logs[groups[right] == group].mean() for group in np.unique(groups[right])}
+        rest = logs - np.array([level[group] for group in groups[right]])
         known_elsewhere = self._elsewhere[right] - self._elsewhere[right].mean()
         doubt = HINT_WEIGHT * min(float(self._elsewhere.var()), float(rest.var()) or math.inf)
         agreement = (known_elsewhere @ rest + doubt) / (known_elsewhere @ known_elsewhere + doubt) if doubt else 0.0
@@ -179,12 +176,11 @@ class Surrogate(Strategy):
         spread = np.zeros(self.space.size)
         if known.size > 2 and known.size < self.space.size:
             kept = self._select(values, HINTS_MOST)
+            points = [*map(int, known[kept])]
             with self._libraries.limit(limits=1):
                 kernel = fit(self.kernel, self.space.features[known[kept]], values[kept] / (values.std() or 1.0))
                 for pool in np.split(np.arange(self.space.size), range(POOL, self.space.size, POOL)):
-                    process = Process(
-                        kernel, self.space.features, pool, list(map(int, known[kept])), self._trend[:, :1]
-                    )
+                    process = Process(kernel, self.space.features, pool, points, self._trend[:, :1])
                     spread[pool] = process.predict(values[kept, None])[0][:, 0]
         spread[known] = values
         return spread
