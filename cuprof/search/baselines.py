@@ -111,8 +111,11 @@ class OptunaSampler(Strategy):
 
     def _choose(self) -> int:
         group = self._draw_group()
-        if group not in self._studies:
-            self._begin(group)
+        if group not in self._studies:  # a new one is told what is known of its group
+            self._studies[group] = self._optuna.create_study(sampler=self._sampler)
+            for index in self.values:
+                if self.space.groups[index] == group:
+                    self._learn(index)
         trial = self._studies[group].ask(self._distributions)
         self._studies[group].tell(trial, state=self._optuna.trial.TrialState.FAIL)  # `_learn` tells what was tried
         wanted = np.array([trial.params[name] for name in self.space.names])
@@ -129,10 +132,3 @@ class OptunaSampler(Strategy):
 
     def _forget(self, index: int) -> None:
         self._studies.pop(int(self.space.groups[index]), None)  # a study does not give a trial back
-
-    def _begin(self, group: int) -> None:
-        """Tell a new study what is known of a group."""
-        self._studies[group] = self._optuna.create_study(sampler=self._sampler)
-        for index in self.values:
-            if self.space.groups[index] == group:
-                self._learn(index)
