@@ -31,7 +31,7 @@ class ScratchFolder(tempfile.TemporaryDirectory[str]):
     """A folder of this process in the temporary folder, or in that of its worker; removed by `cleanup` or at exit."""
 
     def __init__(self) -> None:
-        _remove_dead_ones()
+        _remove_dead_once(Path(tempfile.gettempdir()))
         super().__init__(prefix=PREFIX, dir=find_worker_folder(), ignore_cleanup_errors=True)
         self.path = Path(self.name)
         self._lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
@@ -78,11 +78,6 @@ def find_worker_folder() -> str | None:
     return folder if is_other else None
 
 
-@cache
-def _remove_dead_ones() -> None:
-    remove_dead_folders(Path(tempfile.gettempdir()))
-
-
 def remove_dead_folders(where: Path) -> None:
     """Remove this user's folders whose owners have ended, and end what their workers left running."""
     for path in where.glob(f"{PREFIX}*"):
@@ -96,6 +91,9 @@ def remove_dead_folders(where: Path) -> None:
                     remove(path)
             finally:
                 os.close(handle)
+
+
+_remove_dead_once = cache(remove_dead_folders)
 
 
 def read_end(log: Path) -> str:
