@@ -55,12 +55,9 @@ def build_selection(config: SweepConfig, project: Project, arch: str) -> tuple[l
     with open_executors(config) as executors:
         prepared = prepare(replace(config, dry_run=True), project, executors)
     family = prepared.family
+    others = dict.fromkeys(trial.variant for trial in prepared.plan.trials if trial.kind != "kernel")
     programs: dict[str, tuple[Trial, Program]] = {}
-    others: dict[str, None] = {}
-    for trial in prepared.plan.trials:
-        if trial.kind != "kernel":
-            others[trial.variant] = None
-            continue
+    for trial in (each for each in prepared.plan.trials if each.kind == "kernel"):
         program: Program = family.variant(trial.variant).make(trial.problem, trial.tunables)
         compiled = replace(program, steps=()).describe()
         kernels = sorted({launch.kernel for launch in program.launches})
