@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from cuprof.core.records import FAILED, DeviceFacts, Outcome, Profile, State, StoredProfile, StoredTrial, Trial
@@ -87,9 +87,8 @@ class Profiling:
         todo = [trial for trial in right if trial.identity not in settled]
         made, most = list[tuple[Trial, Profile]](), collector.setting.collection.batch
         for _, of_device in groupby(sorted(todo, key=_device_of), _device_of):
-            members = list(of_device)
-            for start in range(0, len(members), most):
-                made += self._profile(members[start : start + most])
+            while batch := list(islice(of_device, most)):
+                made += self._profile(batch)
         if self.sweep_id is not None:
             self.observer.finished(self.sweep_id)
         ended: list[tuple[Trial, Profile | StoredProfile]] = [
