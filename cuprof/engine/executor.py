@@ -154,5 +154,4 @@ class Executor(Workers):
     @property
     def accelerators(self) -> list[DeviceFacts]:
         """Return the devices that are not the host's own processor."""
-        found = [device for device in self.devices.values() if isinstance(device, DeviceFacts)]
-        return [device for device in found if not is_host(device)]
+        return [device for device in map(self.find_device, self.devices) if device and not is_host(device)]
