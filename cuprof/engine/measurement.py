@@ -97,7 +97,11 @@ class Measurement:
                     return
         except WorkerDiedError as death:
             self.workers.drop_worker()
-            yield from self._bury(death)
+            if death.is_from_outside and self._kills < MOST_KILLS:
+                self._kills += 1
+                self._suspects += [self._left[death.status.index]] if death.status.index in self._left else []
+            else:
+                yield from self._blame(death.status, State.CRASHED, death.cause, death.log)
 
     def _finish(self, message: Finished) -> Generator[Outcome, None, bool]:
         """Yield a trial's outcome, or make it a suspect; return whether its worker does no more."""
@@ -140,15 +144,6 @@ class Measurement:
         state = State.SKIPPED if message.unavailable or message.of_family else State.CRASHED
         phase = OF_FAMILY if message.of_family else "inputs"
         yield from _fail_all(self._left.values(), state, fault, message.log, phase)
-
-    def _bury(self, death: WorkerDiedError) -> Iterator[Outcome]:
-        """Yield the outcomes of the trials to blame for the worker's death."""
-        status = death.status
-        if death.is_from_outside and self._kills < MOST_KILLS:
-            self._kills += 1
-            self._suspects += [self._left[status.index]] if status.index in self._left else []
-        else:
-            yield from self._blame(status, State.CRASHED, death.cause, death.log)
 
     def _blame(
         self, status: Status, state: State, cause: str, log: str = "", *, again: bool = True
