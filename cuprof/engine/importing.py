@@ -83,10 +83,8 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
     with store.snapshot() as connection:
         labels, devices = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)
-    groups = group_launches(launches, labels, devices, common)
-    taken = []
-    for group in groups:
-        if (group.profile.identity or group.profile.name, conditions.cache_mode) not in before:
-            store.record_profile(None, group.profile)
-            taken.append(group)
-    return ImportResult(path, tuple(taken), len(groups) - len(taken), name, conditions.cache_mode)
+    groups, mode = group_launches(launches, labels, devices, common), conditions.cache_mode
+    taken = [each for each in groups if (each.profile.identity or each.profile.name, mode) not in before]
+    for group in taken:
+        store.record_profile(None, group.profile)
+    return ImportResult(path, tuple(taken), len(groups) - len(taken), name, mode)
