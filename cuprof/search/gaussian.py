@@ -141,7 +141,7 @@ class Process:
     def __init__(
         self, kernel: Kernel, features: np.ndarray, pool: np.ndarray, points: Sequence[int], trend: np.ndarray
     ) -> None:
-        self.kernel, self.features, self.pool, self.points, self.trend = kernel, features, pool, list(points), trend
+        self.kernel, self.features, self.points, self.trend = kernel, features, list(points), trend
         self._of_pool = np.ascontiguousarray(features[pool].T)
         self._place = np.full(len(features), -1)
         self._place[pool] = np.arange(len(pool))
