@@ -98,7 +98,7 @@ def print_results(study: Study, output: str, page: Path | None = None) -> None:
     if output != "json":
         show(*result_parts(study), *([Line(f"report: {page}", "bold")] if page else []))
         return
-    study.foresee_speedups(study.trials)
+    study.foresee(study.pair_of(trial, study.baseline) for trial in study.trials)
     sweep = {"sweep": study.sweep.id, "experiment": study.sweep.experiment, "baseline": study.baseline}
     print_json({**sweep, "report": page, "trials": [trial_facts(study, trial) for trial in study.trials]})
 
@@ -130,7 +130,7 @@ def result_parts(study: Study) -> Iterator[Part]:
     problems = [rows for _, rows in placed.groupby("at", sort=False)]
     chosen = [_choose_shown(rows) for rows in problems]
     every = study.frame.loc[[place for rows in chosen for place in rows.index]]
-    study.foresee(filter(None, (_against_base(study, trial) for trial in study.rows(every))))  # all tables in one go
+    study.foresee(map(study.pair_of, study.rows(every)))  # all tables in one go
     best, marks = "", set[str]()
     for rows, fastest in zip(problems, chosen, strict=True):
         best, shown = best_line(study, rows), study.rows(fastest)
@@ -272,21 +272,15 @@ def _table(study: Study, trials: Sequence[StudyTrial]) -> Table:
     )
 
 
-def _against_base(study: Study, trial: StudyTrial) -> Pair | None:
-    """Return a right trial beside the baseline's, or its substitute's, at its problem; None where there is none."""
-    base = study.baseline_of(trial) if trial.is_right else None
-    return Pair(study, base, trial) if base else None
-
-
 def _speedup(study: Study, trial: StudyTrial) -> str:
-    if (pair := _against_base(study, trial)) is None or pair.speedup is None:
+    if (pair := study.pair_of(trial)) is None or pair.speedup is None:
         return ""
     return f"{pair.speedup:.2f}×{MARK if pair.remark else ''}"
 
 
 def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
     """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    pair = _against_base(study, trial)
+    pair = study.pair_of(trial)
     return bool(pair and pair.ratio and is_beside_medians(pair.ratio, pair.base.median_ns, trial.median_ns))
 
 

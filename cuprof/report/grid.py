@@ -122,10 +122,10 @@ def _values(study: Study, kept: pd.DataFrame, name: str, against: str) -> dict[i
         return dict(right[QUANTITIES[name].attribute].dropna())
     found: Iterable[float | None]
     if name in QUANTITIES:
-        trials = study.rows(right)
+        pairs = [study.pair_of(trial, against) for trial in study.rows(right)]
         if name == "speedup":
-            study.foresee_speedups(trials, against)
-        found = [(study.speedup if name == "speedup" else study.total_speedup)(trial, against) for trial in trials]
+            study.foresee(pairs)
+        found = [pair and (pair.speedup if name == "speedup" else pair.total_speedup) for pair in pairs]
     else:
         found = [study.counters.value_of(key, name) for key in right["id"]]
     return {place: each for place, each in zip(right.index, found, strict=True) if each is not None}

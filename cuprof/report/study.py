@@ -113,6 +113,11 @@ class Pair(NamedTuple):
         return 1 / ratio if (ratio := self.ratio) else None
 
     @property
+    def total_speedup(self) -> float | None:
+        """Return that of the times with transfers."""
+        return self.base.total_ns / self.new.total_ns if self.base.total_ns and self.new.total_ns else None
+
+    @property
     def verdict(self) -> Verdict | None:
         """Return the verdict on `new`, None where `cuprof compare` says nothing of the two."""
         return Verdict(row.verdict) if (row := self.compared) else None
@@ -280,24 +285,19 @@ class Study:
         found = self._fastest_of.get((trial.problem, against or self.stand_in or self.baseline), {})
         return found.get(trial.device) or next(iter(found.values()), None)
 
-    def speedup(self, trial: StudyTrial, against: str = "") -> float | None:
-        """Return how many times as fast a right trial is as the baseline (or `against`), None where one is missing."""
-        base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
-        return Pair(self, base, trial).speedup if base else None
+    def pair_of(self, trial: StudyTrial, against: str = "") -> Pair | None:
+        """Return a right trial beside its `baseline_of`, None where one of the two is missing."""
+        base = self.baseline_of(trial, against) if trial.is_right else None
+        return Pair(self, base, trial) if base else None
 
-    def total_speedup(self, trial: StudyTrial, against: str = "") -> float | None:
-        """Return the ratio of `speedup` for the times with transfers."""
-        base = self.baseline_of(trial, against or self.baseline) if trial.is_right else None
-        return base.total_ns / trial.total_ns if base and base.total_ns and trial.total_ns else None
+    def speedup(self, trial: StudyTrial) -> float | None:
+        """Return how many times as fast a right trial is as the baseline, None where one is missing."""
+        pair = self.pair_of(trial, self.baseline)
+        return pair.speedup if pair else None
 
-    def foresee_speedups(self, trials: Iterable[StudyTrial], against: str = "") -> None:
-        """Compute the speedups of many trials at once, for `speedup` to find; that is faster than one by one."""
-        bases = ((self.baseline_of(trial, against or self.baseline), trial) for trial in trials if trial.is_right)
-        self.foresee(Pair(self, base, trial) for base, trial in bases if base)
-
-    def foresee(self, pairs: Iterable[Pair]) -> None:
+    def foresee(self, pairs: Iterable[Pair | None]) -> None:
         """Compare many pairs at once, for their verdicts and ratios to find; that is faster than one by one."""
-        self.comparisons.foresee(key for pair in pairs if (key := pair.key))
+        self.comparisons.foresee(key for pair in pairs if pair and (key := pair.key))
 
     @cached_property
     def comparisons(self) -> VariantComparisons:

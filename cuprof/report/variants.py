@@ -206,7 +206,7 @@ def make_overview(study: Study) -> tuple[Table, list[Table], int | None] | None:
     by_time = sorted(study.fastest, key=lambda trial: (trial.variant != study.baseline, trial.sure_ns))
     kept = list(dict.fromkeys(trial.contender for trial in by_time))[:MOST_VARIANTS]
     names = [name for name in dict.fromkeys(trial.contender for trial in study.fastest) if name in kept]
-    study.foresee_speedups(trial for group in trials for trial in group)
+    study.foresee(study.pair_of(trial) for group in trials for trial in group)
     right = [[trial for trial in group if trial.is_right] for group in trials]
     scale = choose_scale("time", [min(trial.median_ns or 0.0 for trial in group) for group in right if group])
     rows = [_problem_row(study, names, group, scale) for group in trials]
