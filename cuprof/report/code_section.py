@@ -71,8 +71,29 @@ class CodeSide(NamedTuple):
 
     @property
     def files(self) -> list[tuple[str, list[Any]]]:
-        """Return name → lines of each file; see `_files`."""
-        return _files(self.kernel, self.waits) if self.kernel and not self.repeated else []
+        """Return name → lines of each file that the line table names: lines with instructions and those around them.
+
+        They are rows of `KernelSource.lines`, None for a gap, with two columns more: `is_cause`, whether there is a
+        load or barrier that the leading reasons wait for, and `sass`, the instructions, each with its place and share;
+        of the lines with most samples as many have these as there is room for.
+        """
+        if (kernel := self.kernel) is None or self.repeated:
+            return []
+        causes, code = {wait.cause for wait in self.waits if wait.cause is not None}, kernel.instructions
+        rows: Any = code.itertuples()
+        sass = [
+            f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
+            f"{'←' if each.Index in causes else ' '} {each.sass}"
+            for each in rows
+        ]
+        # in the order of `lines`
+        own = code.assign(is_cause=code.index.isin(causes), sass=sass).groupby(["file", "line"])
+        ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
+        fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
+        lines = kernel.lines.assign(is_cause=own["is_cause"].any().to_numpy(), sass=own["sass"].agg(list).to_numpy())
+        lines["sass"] = lines["sass"].where(fits, "")
+        files = ((str(file), list(of_it.itertuples())) for file, of_it in lines.groupby("file"))  # in that order, too
+        return [(Path(file).name, _with_context(kernel, file, of_it)) for file, of_it in files]
 
 
 def code_section(study: Study) -> list[dict[str, Any]]:
@@ -80,20 +101,20 @@ def code_section(study: Study) -> list[dict[str, Any]]:
     pairs: list[dict[str, Any]] = []
     shown: set[int] = set()
     for trials in list_pairs(study)[:MOST_PAIRS]:
-        sides = [_side(study, trial, is_shown=trial.id in shown) for trial in trials]
+        sides = [_side(study, trial, is_repeated=trial.id in shown) for trial in trials]
         if any(side.kernel for side in sides):
             pairs.append(_pair(study, trials, sides))
             shown |= {trial.id for trial, side in zip(trials, sides, strict=True) if side.kernel}
     return pairs
 
 
-def _side(study: Study, trial: StudyTrial, *, is_shown: bool) -> CodeSide:
+def _side(study: Study, trial: StudyTrial, *, is_repeated: bool) -> CodeSide:
     launches = study.kernels(trial.id)
     # of several launches the one in which most warps waited: the time goes to it
     kernel = max(launches, key=lambda kernel: kernel.stalled, default=None)
     notes = say(WORDS, "side_notes", trial, kernel, len(launches))
     waits = find_waits(kernel) if kernel else ()
-    return CodeSide(trial.contender, f"code-{trial.id}", notes, kernel, waits, is_shown and kernel is not None)
+    return CodeSide(trial.contender, f"code-{trial.id}", notes, kernel, waits, is_repeated)
 
 
 def _pair(study: Study, trials: tuple[StudyTrial, StudyTrial], sides: Sequence[CodeSide]) -> dict[str, Any]:
@@ -140,29 +161,6 @@ def _bars(before: KernelSource | None, after: KernelSource | None) -> list[tuple
     reasons = sorted({*before.shares, *after.shares})
     rows = [(reason, before.shares.get(reason, 0.0), after.shares.get(reason, 0.0)) for reason in reasons]
     return sorted(rows, key=lambda row: -max(row[1:]))[:MOST_BARS]
-
-
-def _files(kernel: KernelSource, waits: Sequence[Wait]) -> list[tuple[str, list[Any]]]:
-    """Return name → lines of each file that the line table names: lines with instructions and those around them.
-
-    They are rows of `KernelSource.lines`, None for a gap, with two columns more: `is_cause`, whether there is a load or
-    barrier that the leading reasons wait for, and `sass`, the instructions, each with its place and share; of the lines
-    with most samples as many have these as there is room for.
-    """
-    causes, code = {wait.cause for wait in waits if wait.cause is not None}, kernel.instructions
-    rows: Any = code.itertuples()
-    sass = [
-        f"{each.offset:5x} {f'{each.share * 100:.1f}' if each.stalled else '':>5} "
-        f"{'←' if each.Index in causes else ' '} {each.sass}"
-        for each in rows
-    ]
-    own = code.assign(is_cause=code.index.isin(causes), sass=sass).groupby(["file", "line"])  # in the order of `lines`
-    ranked = kernel.lines.sort_values(["stalled", "executed"], ascending=False)
-    fits = ranked["instructions"].cumsum() <= MOST_INSTRUCTIONS
-    lines = kernel.lines.assign(is_cause=own["is_cause"].any().to_numpy(), sass=own["sass"].agg(list).to_numpy())
-    lines["sass"] = lines["sass"].where(fits, "")
-    files = ((str(file), list(of_it.itertuples())) for file, of_it in lines.groupby("file"))  # in the order of `lines`
-    return [(Path(file).name, _with_context(kernel, file, of_it)) for file, of_it in files]
 
 
 def _with_context(kernel: KernelSource, file: str, rows: Sequence[Any]) -> list[Any]:
