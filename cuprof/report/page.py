@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import hashlib
-import math
+import json
 import os
 import re
 import secrets
@@ -95,6 +95,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
         folders: folders that hold `templates/page.html`; an earlier one wins, the bundled one comes last.
     """
     figures, (overview, problems, chosen) = study_figures(study), make_overview(study) or (None, [], None)
+    specs = json.dumps({figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures})
     page: str = (
         make_environment(folders)
         .get_template("page.html")
@@ -106,7 +107,7 @@ def render(study: Study, *, folders: Sequence[Path] = (), made_of: str = "") -> 
             overview=overview,
             problems={"problems": list(map(table_data, problems)), "chosen": chosen},
             figures=figures,
-            specs=_finite({figure.id: {"data": figure.data, "layout": figure.layout} for figure in figures}),
+            specs=json.loads(specs, parse_constant=lambda _: None),  # Plotly leaves out what is no number
             counters=counter_section(study) if study.counters.values or study.has_gpu else None,
             code=code_section(study),
             failures=failure_groups(study),
@@ -188,15 +189,6 @@ def _shown(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_shown(each) for each in value]
     return visible(value) if isinstance(value, str) else value
-
-
-def _finite(value: Any) -> Any:
-    """Return data with None, which Plotly leaves out, for each number that JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def page_name(sweep: SweepRow, experiment: str = "", sweep_id: int | None = None) -> str:
