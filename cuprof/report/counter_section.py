@@ -239,9 +239,8 @@ def _overview(study: Study, chosen: Sequence[StudyTrial], fewest: int) -> Table 
     """
     counters, frame = study.counters, study.frame
     left_out = study.rows(frame[frame["id"].isin([key for key, _ in counters.other_algorithm])])
-    here = (
-        [trial for trial in dict.fromkeys([*left_out, *chosen]) if trial.problem == chosen[0].problem] if chosen else []
-    )
+    problem = chosen[0].problem if chosen else None
+    here = [trial for trial in dict.fromkeys([*left_out, *chosen]) if trial.problem == problem]
     trials = sorted(here, key=lambda trial: trial.order)
     counted = [trial for trial in trials if trial.id in counters.of]
     stored = {metric for _, metric in counters.values}
@@ -252,11 +251,8 @@ def _overview(study: Study, chosen: Sequence[StudyTrial], fewest: int) -> Table 
     several = len(counted) > 1
     same = [metric for metric, found in values.items() if several and found[0] is not None and len({*found}) == 1]
     time = choose_scale("time", [trial.median_ns for trial in trials])
-    scales = {
-        metric: choose_scale("plain", values[metric], counters.unit_of(metric))
-        for metric in telling
-        if metric not in same
-    }
+    differing = [metric for metric in telling if metric not in same]
+    scales = {metric: choose_scale("plain", values[metric], counters.unit_of(metric)) for metric in differing}
     rows = []
     for trial in trials:
         cells = [Cell(time.format(trial.median_ns))]
