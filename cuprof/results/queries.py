@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cuprof.core.errors import StoreError, UnknownNameError, UsageError
-from cuprof.core.project import bundled, find_project
+from cuprof.core.project import find_project
 from cuprof.store.schema import list_views
 from cuprof.store.sqlite_file import STEPS_BETWEEN_LOOKS, find_current, was_stopped
 
@@ -134,7 +134,8 @@ def load(name_or_sql: str, url: str | Path | None = None, **params: Any) -> pd.D
 def list_queries() -> dict[str, str]:
     """Return what can be asked for by name: the views, then the queries of db/queries, each with a description."""
     found = {name: _describe(statement) for name, statement in list_views().items()}
-    named = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.sql")}
+    folders = reversed(find_project().folders("db"))
+    named = {path.stem: path for folder in folders for path in folder.glob("queries/*.sql")}
     found |= {name: _describe(path.read_text(encoding="utf-8")) for name, path in sorted(named.items())}
     return found
 
@@ -144,10 +145,6 @@ def _describe(sql: str) -> str:
     lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
     text = " ".join(line.removeprefix("--").strip() for line in lines)
     return re.split(r"(?<=\.)\s", text, maxsplit=1)[0]
-
-
-def _folders() -> list[Path]:
-    return [find_project().root / "db" / "queries", bundled("db") / "queries"]
 
 
 def _find_sql(connection: Any, text: str) -> str:
@@ -162,9 +159,9 @@ def _find_sql(connection: Any, text: str) -> str:
             raise UsageError(f"{verb.upper()} is not SQL: did you mean {near[0].upper()}?")
         what = verb.upper() or repr(text[:20])
         raise UsageError(f"a query only reads; {what} is refused and nothing was changed")
-    for folder in _folders():
-        if (folder / f"{text}.sql").is_file():
-            return (folder / f"{text}.sql").read_text(encoding="utf-8")
+    for folder in find_project().folders("db"):
+        if (file := folder / "queries" / f"{text}.sql").is_file():
+            return file.read_text(encoding="utf-8")
     dialect = "sqlite" if isinstance(connection, sqlite3.Connection) else "postgresql"
     relations = {row[0] for row in connection.execute(_RELATIONS[dialect])}
     if text in relations:
