@@ -205,14 +205,10 @@ def list_variant_names(connection: Connection, sweep_ids: Collection[int]) -> li
 
 def list_ends(connection: Connection, sweep_id: int) -> list[tuple[int, State, str]]:
     """Return place, state and message of a sweep's trials that may have ended otherwise than expected."""
-    wrong = sa.select(t.trial.c.id).join(t.variant, t.variant.c.id == t.trial.c.variant_id)
-    wrong = wrong.where(t.variant.c.expected == "wrong")
-    is_odd = (t.run.c.state != State.OK.value) | t.run.c.trial_id.in_(wrong)
-    chosen = sa.select(t.run.c.id, t.run.c.state, t.run.c.message).where(t.run.c.sweep_id == sweep_id, is_odd)
-    ends = {key: (State(state), message) for key, state, message in connection.execute(chosen)}
-    places = sa.select(t.sweep_trial.c.ordinal, t.sweep_trial.c.run_id).where(t.sweep_trial.c.sweep_id == sweep_id)
-    rows = connection.execute(places.where(among(connection, t.sweep_trial.c.run_id, ends)))
-    return [(place, *ends[key]) for place, key in rows]
+    is_odd = (t.run.c.state != State.OK.value) | (t.variant.c.expected == "wrong")
+    ends = MEMBERS.with_only_columns(t.sweep_trial.c.ordinal, t.run.c.state, t.run.c.message).where(is_odd)
+    rows = connection.execute(ends.where(t.sweep_trial.c.sweep_id == sweep_id, t.run.c.sweep_id == sweep_id))
+    return [(place, State(state), message) for place, state, message in rows]
 
 
 def list_tried(connection: Connection, sweep_id: int) -> set[str]:
