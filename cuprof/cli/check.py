@@ -12,8 +12,9 @@ from cuprof.config.composer import compose
 from cuprof.config.overrides import quoted
 from cuprof.core.project import find_project
 from cuprof.core.text import summarize
-from cuprof.engine.building import Built, build_selection
+from cuprof.engine.building import build_selection
 from cuprof.families.origin import list_families
+from cuprof.report.trials import grouped
 
 DESCRIPTION = """\
 Compile all that a family's CUDA variants need for an architecture, and say what the compiler refuses, by file and line.
@@ -50,10 +51,7 @@ def main(argv: Sequence[str]) -> int:
     faults = [built for built in every if built.error]
     for count, error in summarize(each.error for each in faults if each.is_impossible):
         print_message(f"{count} impossible for {arguments.arch}: {error}")
-    refused: dict[str, list[Built]] = {}
-    for each in faults:
-        if not each.is_impossible:
-            refused.setdefault(each.error, []).append(each)
+    refused = grouped((each for each in faults if not each.is_impossible), lambda each: each.error)
     for error, (first, *rest) in refused.items():
         more = f" and {len(rest)} more" if rest else ""
         print_message(f"failed: {first.trial.label}{more}: {error}")
