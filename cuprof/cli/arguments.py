@@ -5,15 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
 
 from cuprof.core.errors import UsageError, suggest
 from cuprof.core.project import database_url, find_project
-
-if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
 
 Number = TypeVar("Number", int, float)
 
@@ -57,15 +53,6 @@ class CommandParser(argparse.ArgumentParser):
 
 def _find_url(text: str) -> str:
     return database_url(text) if text else find_project().database_url
-
-
-@contextmanager
-def reading(url: str) -> Iterator[Connection]:
-    """Yield a connection that reads one state of a database."""
-    from cuprof.store import Store
-
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        yield connection
 
 
 def add_rule(parser: argparse.ArgumentParser, noise: str) -> None:

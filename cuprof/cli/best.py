@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, reading, share
+from cuprof.cli.arguments import CommandParser, share
 from cuprof.cli.output import Line, Part, Table, emit, show
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.records import Measure
@@ -94,9 +94,10 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
     from cuprof.report.portfolio import make_portfolio
     from cuprof.results.earlier import list_earlier
     from cuprof.results.sweeps import list_tried_sweeps
+    from cuprof.store import Store
 
     family = name_family(arguments.family)
-    with reading(arguments.store) as connection:
+    with Store.reading(arguments.store) as connection:
         runs = list_earlier(connection, family, Measure(arguments.measure), newest=True)
         if not runs:
             tried = {each.family for each in list_tried_sweeps(connection)}

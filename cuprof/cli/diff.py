@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product, zip_longest
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, reading
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import Line, Part, Table, emit
 from cuprof.core.errors import SelectionError
 from cuprof.core.project import Project, find_project
@@ -53,8 +53,9 @@ def main(argv: Sequence[str]) -> None:
     """Print the differences."""
     arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.results.named_trials import find_trials
+    from cuprof.store import Store
 
-    with reading(arguments.store) as connection:
+    with Store.reading(arguments.store) as connection:
         sides = [find_trials(connection, text, arguments.settings) for text in (arguments.base, arguments.new)]
     alike = ((base, new) for base, new in product(*sides) if (base.problem, base.device) == (new.problem, new.device))
     if (pair := next(alike, None)) is None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from cuprof.cli.arguments import reading
 from cuprof.cli.output import print_message
 from cuprof.cli.progress import Progress, make_observer
 from cuprof.config.model import SweepConfig
@@ -19,7 +18,7 @@ from cuprof.core.text import count
 from cuprof.engine.launchers.launcher import NUMBER, JobState, Launcher, Work, open_launcher
 from cuprof.results.progress import Progress as SweepProgress
 from cuprof.results.progress import find_exit_code, list_launched, list_progress
-from cuprof.store.store import wait_for
+from cuprof.store.store import Store, wait_for
 
 POLL_S = 1.0
 LOOK_SHARE = 0.05
@@ -143,7 +142,7 @@ class Launch:
     def read(self) -> list[SweepProgress]:
         """Return the sweeps that the jobs take part in; none before the first job has made the database."""
         try:
-            with reading(self.url) as connection:
+            with Store.reading(self.url) as connection:
                 found = list_launched(connection, self.name)
                 return [each for number in found for each in list_progress(connection, number)]
         except StoreError as error:
@@ -152,7 +151,7 @@ class Launch:
             return []
 
     def _find_exit_code(self) -> int:
-        with reading(self.url) as connection:
+        with Store.reading(self.url) as connection:
             return max(find_exit_code(connection, each.sweep_id) for each in self.sweeps)
 
     def _sum_up(self) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cuprof.cli.arguments import CommandParser, reading
+from cuprof.cli.arguments import CommandParser
 from cuprof.cli.output import Line, emit, print_message
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.text import fold
@@ -56,8 +56,9 @@ def main(argv: Sequence[str]) -> None:
     if arguments.html and (other := "--json" if arguments.json else "--sass" if arguments.sass else ""):
         raise UsageError(f"--html writes a page and {other} says how to print; leave one of the two out")
     from cuprof.results.source import find_sources
+    from cuprof.store import Store
 
-    with reading(arguments.store) as connection:
+    with Store.reading(arguments.store) as connection:
         sources = find_sources(connection, arguments.variant, arguments.settings, of_all=arguments.html is not None)
     if arguments.html:
         from cuprof.report.page import write_kernels

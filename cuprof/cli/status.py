@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from cuprof.cli.arguments import CommandParser, number, reading
+from cuprof.cli.arguments import CommandParser, number
 from cuprof.cli.labels import format_duration
 from cuprof.cli.output import Line, Part, Table, emit, print_message, show
 from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
 from cuprof.results.progress import Progress, find_log, list_progress
+from cuprof.store import Store
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
 EXAMPLES = """\
@@ -37,7 +38,7 @@ def main(argv: Sequence[str]) -> None:
     """Print how far sweeps are, once or repeatedly until they are done."""
     arguments = PARSER.parse_args(argv)
     if arguments.log:
-        with reading(arguments.store) as connection:
+        with Store.reading(arguments.store) as connection:
             failure = find_log(connection, arguments.log)
         if failure is None:
             said = f"no failure of {arguments.log!r} has left a log; cuprof query failures lists what failed"
@@ -50,7 +51,7 @@ def main(argv: Sequence[str]) -> None:
         if found is not None:
             time.sleep(arguments.every)
         try:
-            with reading(arguments.store) as connection:
+            with Store.reading(arguments.store) as connection:
                 found = list_progress(connection, arguments.sweep)
         except UnreachableStoreError as error:
             if found is None:

@@ -60,7 +60,7 @@ def sample_more(
     if rows.empty:
         return _with_hopeless(comparison)
     url = comparison.base.url
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+    with Store.reading(url) as connection:
         configurations = read_configurations(connection, comparison.base.sweeps)
     # A sweep that was made here has no configuration of its own: it was narrowed from an earlier one's.
     configuration = next(filter(None, map(configurations.get, comparison.base.sweeps)), {})
@@ -71,7 +71,7 @@ def sample_more(
         with observe() as observer:
             found.append(run_sweep(_narrowed(stored, of_problem, comparison, url), project, observer).sweep_id)
     sweeps = tuple(found)
-    with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+    with Store.reading(url) as connection:
         trials, source = read_trials(connection, sweeps), Stored(connection.engine)
     bases, news = (trials[_is_chosen(trials, rows, side)] for side in ("base", "new"))
     named = ", ".join(map(str, sweeps))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -175,7 +174,7 @@ class Finder:
 
         One that failed there stands with its failure, so that the comparison can tell of it.
         """
-        with self._open() as connection:
+        with Store.reading(self.url) as connection:
             sweeps = [sweep for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
             if self.sweep is not None:
                 sweeps = [self._pick(sweeps, str(self.sweep))]
@@ -242,7 +241,7 @@ class Finder:
         return known[0]
 
     def _sweep(self, text: str) -> Side:
-        with self._open() as connection:
+        with Store.reading(self.url) as connection:
             sweep = self._pick(list_tried_sweeps(connection), text)
             return self._of_sweeps(connection, text, "sweep", _describe(sweep), [sweep])
 
@@ -277,7 +276,7 @@ class Finder:
         return like[-1 - back]
 
     def _commit(self, text: str, revision: str) -> Side:
-        with self._open() as connection:
+        with Store.reading(self.url) as connection:
             sweeps = [sweep for sweep in list_tried_sweeps(connection) if self._fits(sweep)]
             commits = {str(sweep.git.get("commit") or "") for sweep in sweeps} - {""}
             prefix = revision.lower()
@@ -313,11 +312,6 @@ class Finder:
 
     def _fits(self, sweep: SweepRow) -> bool:
         return not self.experiment or self.experiment in (sweep.experiment, sweep.family, sweep.name)
-
-    @contextmanager
-    def _open(self) -> Iterator[Connection]:
-        with Store.open(self.url, create=False, read_only=True) as store, store.snapshot() as connection:
-            yield connection
 
 
 def _suggest(connection: Connection, text: str, sweeps: Sequence[SweepRow]) -> str:

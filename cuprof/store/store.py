@@ -195,6 +195,13 @@ class Store:
                     raise
         raise AssertionError("unreachable")
 
+    @classmethod
+    @contextmanager
+    def reading(cls, url: str) -> Iterator[Connection]:
+        """Yield a `snapshot` of a database that is there already and is only read."""
+        with cls.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
+            yield connection
+
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
         """Yield a connection for the functions of `cuprof.results`: all of them see one state of the database.
