@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cuprof.core.records import State
-from cuprof.report.units import Scale
+from cuprof.report.units import UNITS, Scale
 
 FAILED_STYLE = "bold red"
 MARKS = {
@@ -38,9 +38,8 @@ def format_number(scale: Scale, value: float | None) -> str:
 
 def format_time(duration_ns: float) -> str:
     """Return a duration in the unit that keeps it at 1 or above, to four digits: "12.31 µs"."""
-    unit, size = next(
-        ((name, size) for name, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)) if duration_ns >= size), ("ns", 1.0)
-    )
+    units = UNITS["time"]
+    unit, size = next((each for each in reversed(units) if duration_ns >= each[1]), units[0])
     return f"{duration_ns / size:#.4g}".rstrip(".") + f" {unit}"
 
 
