@@ -19,7 +19,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import NOT_RUN, Measure, State
 from cuprof.core.text import count, summarize
 from cuprof.report.load import load_study
-from cuprof.report.study import Pair, Study
+from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
 from cuprof.results.sweeps import SweepRow, get_sweep, is_newest
@@ -176,15 +176,15 @@ def best_line(study: Study, rows: Any) -> str:
         return ""
     (best,) = study.rows(right.loc[[right["sure_ns"].idxmin()]])
     time = f"best: {best.setting}, {format_time(best.median_ns or 0.0)}"
-    base = study.baseline_of(best)
-    if base is None or base is best:
+    pair = study.pair_of(best)
+    if pair is None or pair.base is best:
         if right["contender"].nunique() > 1:
-            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if base else "")
+            return time + (f", {'in place of ' if study.stand_in else ''}the baseline" if pair else "")
         times_ns = right["median_ns"]
         middle = f"its median configuration takes {times_ns.median() / times_ns.min():.2f} × as long"
         alone = "no baseline: one variant; " if rows["contender"].nunique() == 1 else ""  # others may have failed
         return time + (f" ({alone}{middle})" if len(right) > 1 else "")
-    pair = Pair(study, base, best)
+    base = pair.base
     if (compared := pair.compared) is None:
         if pair.speedup is None:
             return f"{time} (not comparable with {base.setting})"
@@ -211,11 +211,8 @@ def list_verdicts(study: Study) -> list[tuple[StudyTrial, str]]:
 
     Problems without a right result of the baseline are left out. A verdict is empty where the two are not comparable.
     """
-    return [
-        (trial, verdict.value if (verdict := Pair(study, base, trial).verdict) else "")
-        for trial in study.fastest
-        if (base := study.baseline_of(trial)) and base is not trial
-    ]
+    pairs = filter(None, map(study.pair_of, study.fastest))
+    return [(each.new, each.verdict.value if each.verdict else "") for each in pairs if each.base is not each.new]
 
 
 def verdict_lines(study: Study) -> Iterator[str]:
