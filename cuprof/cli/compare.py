@@ -166,9 +166,9 @@ def summary(comparison: Comparison) -> str:
 def as_data(comparison: Comparison) -> dict[str, Any]:
     """Return the comparison as plain data; times in ns, shares and ratios plain."""
     rule, rows = comparison.options.rule, comparison.rows
-    columns = {name: name for name in ("verdict", "measure", "ratio", "low", "high", "error_rate", "paired")}
-    columns |= {"base_median_ns": "base_ns", "new_median_ns": "new_ns", "unchanged": "unchanged"}
-    judged = rows[list(columns)].rename(columns=columns).to_dict("records")
+    times = {"base_median_ns": "base_ns", "new_median_ns": "new_ns"}
+    names = ["verdict", "measure", "ratio", "low", "high", "error_rate", "paired", *times, "unchanged"]
+    judged = rows[names].rename(columns=times).to_dict("records")
     return {
         "base": _side(comparison.base),
         "new": _side(comparison.new),
