@@ -224,7 +224,6 @@ def _change(study: Study, metric: str, trials: Sequence[StudyTrial]) -> dict[str
         "rollup": say_once(WORDS, "rollup", rule),
         "before_launches": launches[0],
         "after_launches": launches[1],
-        "others": [],
     }
 
 
