@@ -302,9 +302,7 @@ def _left_out(comparison: Comparison) -> Iterator[str]:
         what, they = ("trial is", "it was") if number == 1 else ("trials are", "they were")
         yield f"{number} {what} one and the same run on both sides: nothing has changed and {they} not tried again"
     if number := len(comparison.skipped):
-        messages = chain.from_iterable(
-            zip(comparison.skipped["base_message"], comparison.skipped["new_message"], strict=True)
-        )
+        messages = comparison.skipped[["base_message", "new_message"]].to_numpy().ravel()
         reasons = list_first(list(dict.fromkeys(filter(None, messages))), MOST_NAMES, "; ")
         yield f"{number} skipped on both sides" + (f": {reasons}" if reasons else "")
     if comparison.incomparable:

@@ -115,13 +115,12 @@ def _narrowed(stored: SweepConfig, rows: pd.DataFrame, comparison: Comparison, u
     for tunables in [*rows["base_tunables"], *rows["new_tunables"]]:
         for name, value in tunables.items():
             tune[name] = tuple(dict.fromkeys((*tune.get(name, ()), value)))
-    variants = [name for both in zip(rows["base_variant"], rows["new_variant"], strict=True) for name in both]
     measure = sample_longer(stored.measure, comparison.options.rule.effect, LONGER)
     return replace(
         stored,
         family=rows["base_family"].iloc[0],
         baseline=comparison.base.trials["variant"].iloc[0],
-        variants=tuple(dict.fromkeys(variants)),
+        variants=tuple(dict.fromkeys(rows[["base_variant", "new_variant"]].to_numpy().ravel())),
         problem={name: (value,) for name, value in rows["base_problem"].iloc[0].items()},
         presets=(),
         tune=tune,
