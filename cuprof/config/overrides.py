@@ -100,12 +100,12 @@ def _expand(name: str, folders: Sequence[Path], keys: Sequence[str], family: str
 
 def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     """Return what the first file of this name holds; nothing where there is none, or it holds no mapping."""
-    import yaml
+    import msgspec
 
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
-        raw = yaml.load(path.read_bytes(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)) if path else None
-    except (yaml.YAMLError, *FAULTS):
+        raw = msgspec.yaml.decode(path.read_bytes()) if path else None
+    except (msgspec.DecodeError, *FAULTS):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
 from cuprof.core.errors import ConfigError, UsageError, suggest
 from cuprof.core.expression import evaluate
@@ -179,9 +178,9 @@ def load_experiment(folder: Path) -> Experiment:
     """
     path, findings = folder / "study.yaml", folder / "findings.md"
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        raw = msgspec.yaml.decode(path.read_bytes()) if path.is_file() else {}
         text = findings.read_text(encoding="utf-8") if findings.is_file() else ""
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
         raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     try:
         if isinstance(raw, dict):
