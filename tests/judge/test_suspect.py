@@ -156,6 +156,22 @@ def test_waiting_for_a_processor_that_it_may_have_had_is_not_left_out(
     assert lap.is_sound is is_sound
 
 
+def test_a_number_that_has_come_round_does_not_hide_what_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that nobody awaits may work while the main thread waits, and end once enough others have been started."""
+    took_ns, waited = 20_000_000, {"1/task/1": (0, 20_000_000)}
+    books = iter([Accounts({"1/task/1": (0, 0)}, 0, 0, 0, 7, 1_000), Accounts(waited, 0, 0, 0, 7, 33_000)])
+    monkeypatch.setattr(Accounts, "read", lambda *_: next(books))
+    monkeypatch.setattr(module, "read_own_delay", lambda: 0)
+    monkeypatch.setattr(Requested, "await_answer", lambda *_: time.sleep(took_ns / 1e9))
+    assert Requested(None)._clock_stopped(Ask.EXECUTE, 1, 1.0, lambda: None).duration_ns >= took_ns
+
+
+def test_all_that_is_started_is_counted() -> None:
+    before = Accounts.read("1/task/1", [], ()).started
+    subprocess.run(["true"], check=True)
+    assert Accounts.read("1/task/1", [], ()).started > before > 0
+
+
 def test_work_on_another_processor_while_we_wait_for_one_is_not_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may answer early and keep processors busy, so that we see results only when they are there."""
     took_ns = 20_000_000

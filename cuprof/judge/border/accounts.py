@@ -25,6 +25,8 @@ class Accounts:
         cpu: CPU time of all of the stranger's processes.
         ended: page faults of children that have ended, which show that there were some.
         last: the process or thread that was started last, anybody's: a child that nobody waits for shows nowhere else.
+        started: how many processes and threads this machine has started, also outside our namespace: after 32768 or
+            more of them `last` may be what it was.
     """
 
     threads: Mapping[str, tuple[int, int]]
@@ -32,6 +34,7 @@ class Accounts:
     cpu: int
     ended: int
     last: int
+    started: int = 0
 
     @classmethod
     def read(cls, first: str, pids: Sequence[int], guards: Iterable[int]) -> Accounts:
@@ -45,7 +48,8 @@ class Accounts:
         threads, read_at = {first: _schedule(first)}, time.perf_counter_ns()
         names = (f"{pid}/task/{thread}" for pid in pids for thread in list_threads(pid))
         threads |= {name: _schedule(name) for name in names if name != first}
-        return cls(threads, read_at, sum(map(cpu_ns, pids)), sum(map(_child_faults, (*pids, *guards))), _last_started())
+        faults = sum(map(_child_faults, (*pids, *guards)))
+        return cls(threads, read_at, sum(map(cpu_ns, pids)), faults, _last_started(), _count_started())
 
     def until(self, after: Accounts, thread: str) -> tuple[int, int]:
         """Return how long a thread ran, and how long it waited behind others than the processes that are known."""
@@ -71,6 +75,13 @@ def _last_started() -> int:
     """Return the number of the process or thread that was started last in our namespace and all below it."""
     with open("/proc/loadavg", "rb") as file:  # noqa: PTH123
         return int(file.read().split()[-1])
+
+
+def _count_started() -> int:
+    """Return how many processes and threads have been started; 0 where the kernel does not say."""
+    with suppress(OSError, IndexError), open("/proc/stat", "rb") as file:  # noqa: PTH123
+        return int(file.read().partition(b"\nprocesses ")[2].split()[0])
+    return 0
 
 
 def cpu_ns(pid: int) -> int:

@@ -47,6 +47,8 @@ with a stir never count."""
 RESTING_NS = 5_000
 """Stopped processes use none once they have left it. To be woken, and to start a process that may compute and end
 unseen, takes more than this."""
+MOST_STARTED = 5_000
+"""If more processes and threads were started during a request, their numbers may have begun anew."""
 INVALID = "its process sent an invalid message"
 STIRS = "its processes go on by themselves when they are stopped"
 PROCESSORS = count_cores()
@@ -295,7 +297,8 @@ class Suspect:
         cpu_ns: int | None = after.cpu - before.cpu
         has_forked = stopped != self._stopped or after.ended != before.ended
         # A thread that runs another program takes the main thread's place, with what it has waited itself.
-        is_same = after.last == before.last and before.threads.keys() <= after.threads.keys()
+        is_same = after.last == before.last and after.started - before.started < MOST_STARTED
+        is_same &= before.threads.keys() <= after.threads.keys()
         is_sound, is_known = True, not has_forked and is_same
         if not is_known:  # the work may have been done by what was started meanwhile
             is_sound = has_forked or max(waited_ns, ours_ns) < UNDISTURBED_NS
