@@ -16,7 +16,7 @@ import numpy as np
 import cuprof
 
 def mine(x):
-    return x * np.float32(2)
+    return [x * np.float32(2) for _ in range(200)][0]  # not the fastest: that one and the baseline are timed again
 
 def wrong(x):
     return x * np.float32(2.01)
