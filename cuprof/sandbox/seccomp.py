@@ -132,9 +132,9 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
     # The kernel keeps a filter of its own for each of its threads, and a table as large as it likes for its locks.
     # Where two processors are one core, it keeps all others off the second while a thread with a core of its own runs.
     # Who reads the environment of a process reads as much as it says that there is.
-    # What a process has open that nobody may look into cannot be counted.
     for option in (PR_SET_SECCOMP, PR_SET_MM, PR_SCHED_CORE, PR_FUTEX_HASH):
         rules.add_rule(bindings.ERRNO(errno.EPERM), "prctl", equals(0, option))
+    # It would hide its open files, which are counted.
     rules.add_rule(bindings.ERRNO(0), "prctl", equals(0, PR_SET_DUMPABLE))
     for name, place in (("prlimit64", 0), ("setpriority", 0), ("setpriority", 1)):  # of others than itself
         rules.add_rule(bindings.ERRNO(errno.EPERM), name, bindings.Arg(place, bindings.NE, 0))

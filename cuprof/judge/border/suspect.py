@@ -48,7 +48,8 @@ RESTING_NS = 5_000
 """Stopped processes use none once they have left it. To be woken, and to start a process that may compute and end
 unseen, takes more than this."""
 MOST_STARTED = 5_000
-"""If more processes and threads were started during a request, their numbers may have begun anew."""
+"""If more processes and threads were started during a request, their numbers may have begun anew: there are 32768 by
+default, less those in use."""
 INVALID = "its process sent an invalid message"
 STIRS = "its processes go on by themselves when they are stopped"
 PROCESSORS = count_cores()
@@ -274,7 +275,8 @@ class Suspect:
         looked, main = time.perf_counter_ns(), f"{self._main}/task/{self._main}"
         self.send(ask, count)
         before, stopped = Accounts.read(main, self._stopped, self._guards), self._stopped
-        is_changed = self._is_changed() or not all(map(_is_stopped, self._stopped_cpu))  # CPU time shows 4 ms later
+        # The CPU time of one that runs again shows at the next tick, up to 4 ms later; its state shows at once.
+        is_changed = self._is_changed() or not all(map(_is_stopped, self._stopped_cpu))
         own = [read_own_delay()]
         started = time.perf_counter_ns()
         stirred_ns = self._find_stirring()  # now: whoever goes on after this look does so while the clock runs
