@@ -35,8 +35,9 @@ sweep: setup
 
 # Neighbouring tests stay in one process, which sets up once what a module shares; hundreds of Python processes are
 # started, and each would compile the package again where images forbid Python to keep bytecode.
+test test-gpu: export PYTHONDONTWRITEBYTECODE :=
 test: setup-dev
-	PYTHONDONTWRITEBYTECODE= $(PYTHON) -m pytest -n $(JOBS) --dist worksteal -m "not gpu and not slow" $(ARGS)
+	$(PYTHON) -m pytest -n $(JOBS) --dist worksteal -m "not gpu and not slow" $(ARGS)
 
 test-gpu: setup-dev
 	$(PYTHON) -m pytest -n $(GPU_JOBS) --dist worksteal -m "gpu and not slow and not alone" $(ARGS) || [ $$? = 5 ]

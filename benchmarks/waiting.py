@@ -108,7 +108,8 @@ class Bench:
         for old, new in WIDE.items():
             text = text.replace(old, new)
         family.write_text(text)
-        self.environment = {"CUPROF_CACHE": str(folder / "cache")}
+        # Some images forbid Python to keep bytecode: every process would compile each module that it imports.
+        self.environment = {"CUPROF_CACHE": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": ""}
 
     def run(
         self, *words: str, folder: Path | None = None, accept: Sequence[int] = (0,), limit_s: float = LIMIT_S
