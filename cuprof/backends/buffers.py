@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 import psutil
 
 from cuprof.families import Array, Arrays
+from cuprof.sandbox.cgroup import list_groups
 
 GUARD_BYTES = 4096
 """Guard bytes on either side of an array. Writes further away than that hit other memory unseen."""
@@ -151,10 +151,6 @@ def make_contents(arrays: Arrays) -> Contents:
     return {name: Content(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
 
-CGROUPS = Path("/sys/fs/cgroup")
-OWN_CGROUP = Path("/proc/self/cgroup")
-
-
 def available_bytes() -> int:
     """Return how much memory this process may still use, by the host's, the container's limit and `ulimit -v`."""
     bounds = [int(psutil.virtual_memory().available), *_cgroup_bounds()]
@@ -166,19 +162,9 @@ def available_bytes() -> int:
 
 def _cgroup_bounds() -> Iterator[int]:
     """Yield the memory left by the process's control groups, version 1 or 2, and by those above them."""
-    try:
-        lines = OWN_CGROUP.read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        root, limit, used = CGROUPS, "memory.max", "memory.current"
-        if controllers:
-            root, limit, used = CGROUPS / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
-        folder = root / path.lstrip("/")
-        while not controllers or "memory" in controllers.split(","):
-            with suppress(OSError, ValueError):  # not there, or "max"
-                yield int((folder / limit).read_text()) - int((folder / used).read_text())
-            if folder == root or root not in folder.parents:
-                break
-            folder = folder.parent
+    for group, version in list_groups("memory"):
+        limit, used = "memory.max", "memory.current"
+        if version == 1:
+            limit, used = "memory.limit_in_bytes", "memory.usage_in_bytes"
+        with suppress(OSError, ValueError):  # not there, or "max"
+            yield int((group / limit).read_text()) - int((group / used).read_text())

@@ -113,16 +113,22 @@ def join_group(memory_bytes: int) -> ControlGroup | None:
 
 def list_thread_limits() -> Iterator[int]:
     """Yield how many threads the groups that this process is in may have, as far as they can be seen from here."""
+    for group, _ in list_groups("pids"):
+        with contextlib.suppress(OSError, ValueError):  # or there is none, which is called "max"
+            yield int((group / "pids.max").read_text())
+
+
+def list_groups(kind: str) -> Iterator[tuple[Path, int]]:
+    """Yield each group that this process is in and that may limit this kind ("memory"), and its version, 1 or 2."""
     with contextlib.suppress(OSError):
         for line in OWN.read_text().splitlines():
             _, kinds, path = line.split(":", 2)
-            if kinds and "pids" not in kinds.split(","):  # before version 2 each kind has groups of its own
+            if kinds and kind not in kinds.split(","):  # before version 2 each kind has groups of its own
                 continue
-            top = ROOT / "pids" if kinds else ROOT
+            top = ROOT / kind if kinds else ROOT
             own = top / path.lstrip("/")
             for group in (own, *own.parents)[: len(own.relative_to(top).parts) + 1]:
-                with contextlib.suppress(OSError, ValueError):  # or there is none, which is called "max"
-                    yield int((group / "pids.max").read_text())
+                yield group, 1 if kinds else 2
 
 
 def _find_own() -> Path | None:

@@ -21,6 +21,7 @@ from cuprof.core.errors import LaunchError
 from cuprof.core.processes import count_cores
 from cuprof.core.records import Measure
 from cuprof.families import Array, Invoke, Point, Program, Signature, Variant
+from cuprof.sandbox import cgroup
 
 SIGNATURE = Signature({"x": Array((4,), "float32")}, {"y": Array((4,), "float32")})
 DTYPES = ("float16", "float32", "float64", "complex64", "int8", "int32", "int64", "uint8", "bool")
@@ -204,8 +205,8 @@ def test_a_containers_memory_is_what_its_control_groups_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str, files: dict[str, str], expected: int
 ) -> None:
     (tmp_path / "cgroup").write_text(own)
-    monkeypatch.setattr(buffers, "OWN_CGROUP", tmp_path / "cgroup")
-    monkeypatch.setattr(buffers, "CGROUPS", tmp_path / "sys")
+    monkeypatch.setattr(cgroup, "OWN", tmp_path / "cgroup")
+    monkeypatch.setattr(cgroup, "ROOT", tmp_path / "sys")
     for name, text in files.items():
         (tmp_path / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "sys" / name).write_text(f"{text}\n")
