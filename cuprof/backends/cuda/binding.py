@@ -24,7 +24,7 @@ from cuprof.backends.cuda.driver import (
     make_texture,
 )
 from cuprof.backends.cuda.loading import Loaded
-from cuprof.backends.cuda.timing import LAUNCH_PHASES, Action
+from cuprof.backends.cuda.timing import LAUNCH_PHASES, Action, run_all
 from cuprof.backends.functions import bind
 from cuprof.builds.machine_code import hash_program
 from cuprof.builds.ptxas import most_of
@@ -105,7 +105,7 @@ class ProgramBinder:
         steps = STEPS_OF_A_CALL if program.calls_host else len(actions)
         steps += sum(step.times * len(step.steps) for step in rounds)
         runnable = CudaRunnable(
-            actions[0] if len(actions) == 1 else partial(_run_all, actions),
+            actions[0] if len(actions) == 1 else partial(run_all, actions),
             build=replace(facts, cached=loaded.cached, build_ns=loaded.build_ns, log=loaded.log, sass_hash=code),
             steps=1 if captured else steps,
             launch_phases=1 if captured or steps == 1 else LAUNCH_PHASES,
@@ -188,7 +188,7 @@ class ProgramBinder:
 
         def repeat() -> None:
             for _ in range(step.times):
-                _run_all(actions)
+                run_all(actions)
                 if address:
                     call(driver.cuMemcpyDtoHAsync(flag.ctypes.data, address, flag.nbytes, stream), "look for the end")
                     call((*driver.cuStreamSynchronize(stream),), "look for the end")
@@ -243,11 +243,6 @@ class ProgramBinder:
     def _set(self, function: Any, name: str, value: int) -> None:
         attribute = getattr(self.driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
         call(self.driver.cuFuncSetAttribute(function, attribute, value), f"ask for {name} of {value}")
-
-
-def _run_all(actions: Sequence[Action]) -> None:
-    for action in actions:
-        action()
 
 
 def claiming(device: CudaDevice, function: Action) -> Action:

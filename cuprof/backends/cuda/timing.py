@@ -206,8 +206,7 @@ class CudaTimer:
         copied_up = [(target.data.ptr, source.ctypes.data, source.nbytes) for target, source in uploads]
         copied_down = [(target.ctypes.data, source.data.ptr, target.nbytes) for target, source in downloads]
         self._tell(work.draw)
-        for put in work.before:
-            put()
+        run_all(work.before)
         self.stream.synchronize()
         started = perf_counter_ns()
         for target, source, size in copied_up:
@@ -217,8 +216,7 @@ class CudaTimer:
             call(driver.cuMemcpyDtoHAsync(target, source, size, stream), "copy results to the host")
         call((*driver.cuStreamSynchronize(stream),), "wait for the device")
         duration_ns = float(perf_counter_ns() - started)
-        for put in work.after:
-            put()
+        run_all(work.after)
         return Reading(duration_ns)
 
     def compare(self, works: Sequence[Work]) -> None:
@@ -231,13 +229,11 @@ class CudaTimer:
             self._begin(works[0], 1, "none", 0)()
         for work in works if len(works) > 1 else ():
             self._tell(work.draw)
-            for put in work.before:
-                put()
+            run_all(work.before)
             work.enqueue()
             gc.disable()
             try:
-                for put in work.after:
-                    put()
+                run_all(work.after)
             finally:
                 gc.enable()
         self.stream.synchronize()
@@ -257,8 +253,7 @@ class CudaTimer:
             self.cupti.clear()
         slot.close(stream, work.draw, least_ns, HOLD_LIMIT_NS if work.blocking else 0)
         try:
-            for put in work.before:
-                put()
+            run_all(work.before)
             if flush == "clean":
                 slot.flush(stream)
             elif flush == "dirty":
@@ -270,8 +265,7 @@ class CudaTimer:
                 work.enqueue()
             gc.disable()  # no finaliser launches anything between the end of the frame and the comparison
             record(slot.end, stream)
-            for put in work.after:
-                put()
+            run_all(work.after)
         finally:
             gc.enable()
             slot.gate[0] = 1
@@ -337,6 +331,12 @@ class CudaTimer:
             "clock_step_ns": float(self.clock_step_ns),
             "tick_ns": self.tick_ns,
         }
+
+
+def run_all(actions: Sequence[Action]) -> None:
+    """Call each, in order."""
+    for action in actions:
+        action()
 
 
 def _mean(readings: Sequence[Reading]) -> Reading:
