@@ -233,18 +233,15 @@ def compare_code(base: Sequence[Instruction], new: Sequence[Instruction]) -> Ite
 
     Blocks with the same operations are aligned first, then instructions between those; other registers are no change.
     """
-    blocks = [find_blocks(code) for code in (base, new)]
-    keys = [
-        [tuple(code[number].opcode for number in block) for block in own]
-        for code, own in zip((base, new), blocks, strict=True)
-    ]
-    edges = [[*(block.start for block in own), len(code)] for code, own in zip((base, new), blocks, strict=True)]
+    before, after = ([code[block.start : block.stop] for block in find_blocks(code)] for code in (base, new))
+    keys = [[tuple(one.opcode for one in block) for block in blocks] for blocks in (before, after)]
     for kind, first, last, start, end in SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_opcodes():
-        left, right = base[edges[0][first] : edges[0][last]], new[edges[1][start] : edges[1][end]]
+        left = [one.text for block in before[first:last] for one in block]
+        right = [one.text for block in after[start:end] for one in block]
         if kind == "equal":
-            yield from (("=", one.text) for one in right)
+            yield from (("=", text) for text in right)
         else:
-            yield from compare_texts([one.text for one in left], [one.text for one in right], read_opcode)
+            yield from compare_texts(left, right, read_opcode)
 
 
 def compare_texts(base: Sequence[str], new: Sequence[str], key: Callable[[str], str]) -> Iterator[tuple[str, str]]:
