@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -162,7 +162,7 @@ class ProgramBinder:
         arguments = [self._argument(value, keep) for value in step.args]
         of_triton = self.loaded.built(step.kernel).launch
         if of_triton:
-            step, arguments = self._as_triton(step, of_triton, arguments, list_parameter_sizes(function), keep)
+            step, arguments = self._as_triton(step, of_triton, arguments, function, keep)
         else:
             check_arguments(function, step.kernel, arguments)
         most, registers, static, local = (
@@ -198,32 +198,26 @@ class ProgramBinder:
         return repeat
 
     def _as_triton(
-        self,
-        step: Launch,
-        needs: Mapping[str, int],
-        arguments: list[int | np.generic],
-        sizes: Sequence[int] | None,
-        keep: list[Any],
+        self, step: Launch, needs: Mapping[str, int], arguments: list[int | np.generic], function: Any, keep: list[Any]
     ) -> tuple[Launch, list[int | np.generic]]:
         """Return the launch as Triton compiled it: without arguments that became constants, with the compiler's own."""
         given = [value for place, value in enumerate(arguments) if needs["kept"] >> place & 1]
         blocks = int(np.prod(step.grid, dtype=np.int64)) * needs["blocks"]
         memory = self.device.cupy.zeros(max(needs["global_bytes"] * blocks, 1), np.uint8)
         keep.append(memory)
+        sizes = list_parameter_sizes(function)
         hidden = 2 if sizes is None else max(len(sizes) - len(given), 0)
         given += [int(memory.data.ptr), 0, 0, 0][:hidden]
-        return (
-            replace(
-                step,
-                grid=(step.grid[0] * needs["blocks"], *step.grid[1:]),
-                block=(needs["threads"],),
-                shared_bytes=needs["shared_bytes"],
-                cluster=(needs["blocks"],) if needs["blocks"] > 1 else (),
-                cooperative=bool(needs["cooperative"]),
-                overlaps=bool(needs["overlaps"]),
-            ),
-            given,
+        launch = replace(
+            step,
+            grid=(step.grid[0] * needs["blocks"], *step.grid[1:]),
+            block=(needs["threads"],),
+            shared_bytes=needs["shared_bytes"],
+            cluster=(needs["blocks"],) if needs["blocks"] > 1 else (),
+            cooperative=bool(needs["cooperative"]),
+            overlaps=bool(needs["overlaps"]),
         )
+        return launch, given
 
     def _argument(self, value: Argument, keep: list[Any]) -> int | np.generic:
         if isinstance(value, str):
