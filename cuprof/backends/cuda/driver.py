@@ -196,11 +196,8 @@ def list_parameter_sizes(function: Any) -> list[int] | None:
         sizes.append(int(size))
 
 
-TENSOR_TYPES = {
-    "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "int32": "INT32", "uint64": "UINT64", "int64": "INT64",
-    "float16": "FLOAT16", "float32": "FLOAT32", "float64": "FLOAT64", "bfloat16": "BFLOAT16",
-}  # fmt: skip
-"""NumPy's type → the driver's, for tensor maps; other types move as plain bytes."""
+TENSOR_TYPES = ("uint8", "uint16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64", "bfloat16")
+"""The types of tensor maps, which NumPy and the driver call the same; other types move as plain bytes."""
 MAP_BYTES = 128
 
 
@@ -246,14 +243,14 @@ def make_tensor_map(tensor: TensorMap, array: Array, address: int) -> np.void:
     """
     driver = load_driver()
     dtype = np.dtype(array.dtype)
-    kind = TENSOR_TYPES.get(dtype.name) or TENSOR_TYPES[f"uint{8 * dtype.itemsize}"]
+    kind = dtype.name if dtype.name in TENSOR_TYPES else f"uint{8 * dtype.itemsize}"
     sizes = [int(length) for length in reversed(array.shape)]
     # Of one axis there are no strides, and the driver refuses an empty list of them.
     axes = range(1, max(len(sizes), 2))
     strides = [dtype.itemsize * int(np.prod(sizes[:place], dtype=np.int64)) for place in axes]
     swizzle = f"{tensor.swizzle}B" if tensor.swizzle else "NONE"
     encoded = driver.cuTensorMapEncodeTiled(
-        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind}"),
+        getattr(driver.CUtensorMapDataType, f"CU_TENSOR_MAP_DATA_TYPE_{kind.upper()}"),
         len(sizes),
         address,
         [driver.cuuint64_t(size) for size in sizes],
