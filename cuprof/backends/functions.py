@@ -12,7 +12,6 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,9 +91,7 @@ def _find_fault(
     return ""
 
 
-def read_parameters(
-    text: str, function: str, defines: Mapping[str, str | int] = MappingProxyType({})
-) -> tuple[Parameter, ...] | None:
+def read_parameters(text: str, function: str, defines: Mapping[str, str | int]) -> tuple[Parameter, ...] | None:
     """Return the parameters of a function as a source declares them, or None if unknown.
 
     Args:

@@ -71,7 +71,7 @@ def test_a_function_that_the_source_does_not_name_is_absent():
 
 
 def test_types_are_read_whatever_their_spelling():
-    found = read_parameters(SOURCE, "signs") or ()
+    found = read_parameters(SOURCE, "signs", {}) or ()
     assert [(each.name, each.is_pointer, each.type) for each in found] == [
         ("n", False, "i4"),
         ("m", False, "i8"),
