@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from cuprof.builds.compilers import COMPILERS
-from cuprof.builds.result import Build, Built, KeptBuilds, default_folder
+from cuprof.builds.result import Build, Built, KeptBuilds
 from cuprof.core.processes import count_cores
+from cuprof.core.project import kept_builds
 
 MOST_PROCESSES = 16
 
@@ -24,7 +25,7 @@ class BuildPool:
     workers: ClassVar[int] = 1
 
     def __init__(self, folder: Path | None = None) -> None:
-        self.kept = KeptBuilds(folder or default_folder())
+        self.kept = KeptBuilds(folder or kept_builds())
         self._ahead: dict[str, Future[tuple[Built, bool]]] = {}
         self._threads: ThreadPoolExecutor | None = None
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from cuprof.builds.ptxas import KernelFacts
-from cuprof.core.project import user_cache
 from cuprof.core.scratch import write_whole
 
 VIRTUAL = "compute_"
@@ -92,12 +91,6 @@ class Build(ABC):
     def key(self) -> str:
         """Return the name under which the result is kept."""
         return hashlib.sha256(json.dumps([type(self).__name__, *self.content()]).encode()).hexdigest()
-
-
-def default_folder() -> Path:
-    """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
-    chosen = os.environ.get("CUPROF_CACHE")
-    return Path(chosen) if chosen else user_cache() / "cubin"
 
 
 @dataclass(frozen=True)

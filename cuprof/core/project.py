@@ -108,10 +108,14 @@ def user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "cuprof"
 
 
+def kept_builds() -> Path:
+    """Return `$CUPROF_CACHE`, or a folder in the user's cache."""
+    return Path(os.environ.get("CUPROF_CACHE") or user_cache() / "cubin")
+
+
 def own_builds() -> Path:
     """Return the folder of cuprof's own compiled kernels, which processes in a sandbox read too."""
-    chosen = os.environ.get(OWN_BUILDS)
-    return Path(chosen or os.environ.get("CUPROF_CACHE") or user_cache() / "cubin") / ("" if chosen else "own")
+    return Path(os.environ.get(OWN_BUILDS) or kept_builds() / "own")
 
 
 def database_url(text: str) -> str:

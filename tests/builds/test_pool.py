@@ -15,8 +15,8 @@ import pytest
 from cuprof.builds import BuildPool, Built, nvrtc
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.ptxas import KernelFacts
-from cuprof.builds.result import default_folder
 from cuprof.core.errors import BuildError
+from cuprof.core.project import kept_builds
 
 pytestmark = pytest.mark.usefixtures("in_this_process")
 TEXT = 'extern "C" __global__ void k() {}'
@@ -160,7 +160,7 @@ def test_the_default_folder(monkeypatch: pytest.MonkeyPatch, environment: dict[s
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert default_folder() == Path(folder)
+    assert kept_builds() == Path(folder)
 
 
 @pytest.mark.parametrize(("cores", "workers", "threads"), [(16, 1, 15), (16, 2, 7), (2, 2, 1), (128, 2, 16)])
