@@ -11,7 +11,7 @@ import statistics
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -216,13 +216,11 @@ class OpenClBackend(Backend[Runnable]):
 
     def _uuid(self) -> str:
         """Return the UUID that NVML has for an NVIDIA device: PyOpenCL offers its PCI address and no UUID."""
-        if not self.is_nvidia:
-            return ""
         device = self.handle
-        try:
-            return find_uuid(device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv >> FUNCTION_BITS)
-        except (self.cl.Error, AttributeError):
-            return ""
+        if self.is_nvidia:
+            with suppress(self.cl.Error, AttributeError):
+                return find_uuid(device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv >> FUNCTION_BITS)
+        return ""
 
     @cached_property
     def timer(self) -> OpenClTimer:

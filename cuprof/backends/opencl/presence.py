@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,9 @@ def import_pyopencl() -> Any:
 
 def list_platforms() -> list[tuple[str, list[str]]]:
     """Return the OpenCL platforms, each with its devices' names; none when PyOpenCL or a driver is missing."""
-    try:
-        platforms = _find_platforms()
-    except MissingDependencyError:
-        return []
-    return [(each.name.strip(), [device.name.strip() for device in devices]) for each, devices in platforms]
+    with suppress(MissingDependencyError):
+        return [(each.name.strip(), [one.name.strip() for one in devices]) for each, devices in _find_platforms()]
+    return []
 
 
 def find_devices() -> list[Any]:
@@ -42,13 +41,10 @@ def find_devices() -> list[Any]:
 
 def list_devices() -> Iterator[ListedDevice]:
     """Yield the devices under the numbers that open them; none where PyOpenCL is missing."""
-    try:
-        devices = find_devices()
-    except MissingDependencyError:
-        return
-    for index, device in enumerate(devices):
-        platform = device.platform
-        yield ListedDevice(index, device.name.strip(), f"{platform.name.strip()}, {platform.version.strip()}")
+    with suppress(MissingDependencyError):
+        for index, device in enumerate(find_devices()):
+            platform = device.platform
+            yield ListedDevice(index, device.name.strip(), f"{platform.name.strip()}, {platform.version.strip()}")
 
 
 def has_nvidia_icd(vendors: Path = OPENCL_VENDORS) -> bool:
@@ -59,12 +55,10 @@ def has_nvidia_icd(vendors: Path = OPENCL_VENDORS) -> bool:
 def _find_platforms() -> list[tuple[Any, list[Any]]]:
     """Return each platform with its devices; the loader, or a driver, that has none reports an error instead."""
     cl, found = import_pyopencl(), []
-    try:
+    with suppress(cl.Error):
         for each in cl.get_platforms():
-            try:
-                found.append((each, list(each.get_devices())))
-            except cl.Error:
-                found.append((each, []))
-    except cl.Error:
-        return []
+            devices: list[Any] = []
+            with suppress(cl.Error):
+                devices = each.get_devices()
+            found.append((each, devices))
     return found
