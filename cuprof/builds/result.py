@@ -7,6 +7,7 @@ import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -105,23 +106,19 @@ class KeptBuilds:
 
     def find(self, key: str) -> Built | None:
         """Return the kept build for a key; None if there is none, or if it is damaged."""
-        try:
-            if not self._is_own():
-                return None
-            facts, image = self.folder / f"{key}.json", self.folder / f"{key}.cubin"
-            return decode(facts.read_bytes(), image.read_bytes())
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return None
+        with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            if self._is_own():
+                facts, image = self.folder / f"{key}.json", self.folder / f"{key}.cubin"
+                return decode(facts.read_bytes(), image.read_bytes())
+        return None
 
     def keep(self, key: str, built: Built) -> None:
         """Keep a result, or nothing where the folder takes none."""
-        try:
+        with suppress(OSError):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_own():
                 write_whole(self.folder / f"{key}.cubin", built.image)
                 write_whole(self.folder / f"{key}.json", encode(built))
-        except OSError:
-            return
 
     def _is_own(self) -> bool:
         """Return whether this user owns the folder and is the only one who may write to it."""

@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -84,11 +85,9 @@ class Loaded:
 
     def constant(self, symbol: str) -> tuple[int, int]:
         """Return the address and size in bytes of a `__constant__` symbol."""
-        found = call(
-            load_driver().cuModuleGetGlobal(self.modules[0][0], symbol.encode()),
-            f"find __constant__ {symbol} of {self.name}",
-        )
-        return int(found[0]), int(found[1])
+        answer = load_driver().cuModuleGetGlobal(self.modules[0][0], symbol.encode())
+        address, size = call(answer, f"find __constant__ {symbol} of {self.name}")
+        return int(address), int(size)
 
     @property
     def sass_hash(self) -> str:
@@ -203,11 +202,9 @@ def _read_log(buffer: bytearray) -> str:
 def _functions(module: Any) -> Iterator[Any]:
     """Yield a module's kernels; none if the driver cannot list them (before CUDA 12.4)."""
     driver = load_driver()
-    try:
+    with suppress(AttributeError, LaunchError, RuntimeError):
         count = call(driver.cuModuleGetFunctionCount(module), "count kernels")
         yield from call(driver.cuModuleEnumerateFunctions(count, module), "list kernels")
-    except (AttributeError, LaunchError, RuntimeError):
-        return
 
 
 def _symbol(function: Any) -> str:
