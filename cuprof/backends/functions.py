@@ -18,6 +18,7 @@ import numpy as np
 
 from cuprof.core.errors import LaunchError
 from cuprof.core.scratch import find_worker_folder
+from cuprof.core.text import count
 from cuprof.families import Invoke, Launch, Program, Signature
 from cuprof.families.program import Argument, as_scalar
 
@@ -81,10 +82,8 @@ def _find_fault(
         declared = declared[:-1]
     if len(declared) != len(step.args):
         listed = ", ".join(each.name or each.text for each in declared)
-        return (
-            f"{name} takes {len(declared)} argument{'s' if len(declared) != 1 else ''} ({listed}), and is given "
-            f"{len(step.args)}; name one in args= for each parameter"
-        )
+        takes, given = count(len(declared), "argument"), len(step.args)
+        return f"{name} takes {takes} ({listed}), and is given {given}; name one in args= for each parameter"
     for number, (parameter, argument) in enumerate(zip(declared, step.args, strict=True), 1):
         if fault := _differ(parameter, argument, types):
             return f"{name} declares argument {number} as {parameter.text}, and is given {fault}"
