@@ -240,10 +240,13 @@ def make_tensor_map(tensor: TensorMap, array: Array, address: int) -> np.void:
 
     Raises:
         LaunchError: the driver refused; it needs rows of a multiple of 16 bytes and boxes of at most 256 a side.
+            Or the type is wider than 8 bytes.
     """
     driver = load_driver()
     dtype = np.dtype(array.dtype)
     kind = dtype.name if dtype.name in TENSOR_TYPES else f"uint{8 * dtype.itemsize}"
+    if kind not in TENSOR_TYPES:
+        raise LaunchError(f"a tensor map of {tensor.buffer}: {dtype} has {dtype.itemsize} bytes, and 8 are the most")
     sizes = [int(length) for length in reversed(array.shape)]
     # Of one axis there are no strides, and the driver refuses an empty list of them.
     axes = range(1, max(len(sizes), 2))

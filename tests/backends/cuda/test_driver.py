@@ -11,10 +11,10 @@ import pytest
 
 from cuprof.backends.contract import DeviceLostError
 from cuprof.backends.cuda import driver as cuda_driver
-from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call
+from cuprof.backends.cuda.driver import CONTEXT_LOST, PackedLaunch, call, make_tensor_map
 from cuprof.core.errors import DeviceMemoryError, ImpossibleError, LaunchError
-from cuprof.families import Launch
-from cuprof.families.program import as_scalar
+from cuprof.families import Array, Launch
+from cuprof.families.program import TensorMap, as_scalar
 
 ONE = Launch("k", (1,))
 
@@ -143,3 +143,8 @@ def test_answers_are_unpacked() -> None:
 def test_scalars_become_what_kernels_take(given: Any, expected: np.generic) -> None:
     found = as_scalar(given)
     assert (found.dtype, found) == (expected.dtype, expected)
+
+
+def test_a_tensor_map_of_wider_numbers_than_the_driver_has_is_refused():
+    with pytest.raises(LaunchError, match="complex128 has 16 bytes, and 8 are the most"):
+        make_tensor_map(TensorMap("x", (4,)), Array((64,), "complex128"), 0)
