@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from tempfile import NamedTemporaryFile
 
 from cuprof.core.errors import BuildError, MissingDependencyError
 from cuprof.core.records import INSTRUCTION_BYTES, read_opcode
+from cuprof.families.toolchain import find_in_toolkit
 
 _LINE = re.compile(r'^\t//## File "([^"]*)", line (\d+)')
 _INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
@@ -93,10 +93,9 @@ def find_nvdisasm() -> str:
     """
     spec = find_spec("nvidia")
     folders = map(Path, (spec and spec.submodule_search_locations) or ())
-    beside = [found for folder in folders for found in folder.glob("*/bin/nvdisasm")]
-    for place in (*beside, shutil.which("nvdisasm"), "/usr/local/cuda/bin/nvdisasm"):
-        if place and Path(place).is_file():
-            return str(place)
+    beside = (str(found) for folder in folders for found in folder.glob("*/bin/nvdisasm"))
+    if place := next(beside, None) or find_in_toolkit("nvdisasm"):
+        return place
     raise MissingDependencyError("nvdisasm", "pip install nvidia-cuda-nvdisasm")
 
 

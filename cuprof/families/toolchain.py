@@ -72,15 +72,18 @@ class Compiler:
 @cache
 def get_compiler(name: str) -> Compiler:
     """Return one of `COMPILERS` by its name; a missing one has the version "none"."""
-    places = os.get_exec_path()
-    if name == "nvcc":
-        places = [*(f"{home}/bin" for home in _homes()), *places, "/usr/local/cuda/bin"]
-    path = shutil.which(name, path=os.pathsep.join(places))
+    path = find_in_toolkit(name) if name == "nvcc" else shutil.which(name)
     if path is None:
         return Compiler(name, None, "none")
     answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     versions = re.findall(r"\bV?(\d+\.\d+\.\d+)\b", answer)
     return Compiler(name, Path(path), f"{name} {versions[-1] if versions else 'unknown'}")
+
+
+def find_in_toolkit(program: str) -> str | None:
+    """Return the path of one of CUDA's programs, first that of the toolkit which CUDA_HOME or CUDA_PATH names."""
+    places = (*(f"{home}/bin" for home in _homes()), *os.get_exec_path(), "/usr/local/cuda/bin")
+    return shutil.which(program, path=os.pathsep.join(places))
 
 
 def _homes() -> list[str]:

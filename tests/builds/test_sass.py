@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from cuprof.builds import sass
 from cuprof.builds.machine_code import hash_code, hash_launched
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.builds.sass import (
@@ -69,6 +72,15 @@ def test_a_wait_leads_back_to_the_load() -> None:
     assert cause is not None
     assert code[cause].operation == "LDG"
     assert find_causes(code, {product: "math_pipe_throttle"}).get(product) is None
+
+
+def test_nvdisasm_is_found_in_a_toolkit_that_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "bin" / "nvdisasm"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setattr(sass, "find_spec", lambda name: None)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    assert sass.find_nvdisasm.__wrapped__() == str(program)
 
 
 def test_a_file_that_is_no_machine_code_is_refused() -> None:

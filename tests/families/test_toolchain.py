@@ -37,7 +37,7 @@ def pretend(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, version: s
     file.write_text(f"#!/bin/sh\necho '{version}'\n")
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
     get_compiler.cache_clear()
-    monkeypatch.setattr(toolchain.os, "get_exec_path", lambda: [str(folder)])
+    monkeypatch.setenv("PATH", str(folder))
 
 
 def test_the_version_is_the_last_one_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_a_toolkit_that_is_named_comes_first(tmp_path: Path, monkeypatch: pytest
 
 def test_one_that_is_absent_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     get_compiler.cache_clear()
-    monkeypatch.setattr(toolchain.os, "get_exec_path", lambda: [str(tmp_path)])
+    monkeypatch.setenv("PATH", str(tmp_path))
     assert get_compiler("g++").version == "none"
     with pytest.raises(MissingDependencyError, match=r"g\+\+"):
         get_compiler("g++").command()
