@@ -144,8 +144,6 @@ class Collector:
         task = ProfilingTask(
             origin=setting.find_origin(trials[0].family),
             trials=tuple(trials),
-            backend=batch.device[0],
-            device_index=batch.device[1],
             progress_path=str(progress_file),
             warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
             extension=setting.extension,

@@ -40,8 +40,6 @@ class ProfilingTask:
     Args:
         origin: of the family of all the trials.
         trials: in the order they are executed.
-        backend: the back end of all the trials.
-        device_index: ordinal among the back end's devices.
         progress_path: file that `write_progress` appends to.
         warm_up: executions of a trial before the marked one, so that hot counters find the caches as an execution
             leaves them. A library call always has one, in which it chooses its algorithm.
@@ -50,8 +48,6 @@ class ProfilingTask:
 
     origin: AnyOrigin
     trials: tuple[Trial, ...]
-    backend: str
-    device_index: int
     progress_path: str
     warm_up: int = 1
     extension: Extension | None = None

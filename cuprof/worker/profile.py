@@ -1,10 +1,10 @@
 """The process that runs under a profiler: execute each trial of a task once, inside the profiler's mark.
 
-    python -m cuprof.worker.profile [OWNER BACKEND DEVICE] TASKFILE
+    python -m cuprof.worker.profile OWNER BACKEND DEVICE TASKFILE
 
-With an owner, the process that writes the task file, it opens the device and waits for that file. Everything was built
-and checked before; here it comes from the build cache. A trial that fails is written to the progress file and the next
-one goes on, unless the device context is gone.
+It opens the device and waits for the task file, which the owner writes. Everything was built and checked before; here
+it comes from the build cache. A trial that fails is written to the progress file and the next one goes on, unless the
+device context is gone.
 """
 
 from __future__ import annotations
@@ -84,16 +84,11 @@ class Profiling:
 
 def main(arguments: list[str]) -> int:
     """Carry out the task; return 1 where the device context was lost, or the owner ended without writing the task."""
-    *ahead, name = arguments
-    path, backend = Path(name), None
-    if ahead:
-        owner, opened = int(ahead[0]), (ahead[1], int(ahead[2]))
-        backend = open_backend(*opened)
-        if not wait_for_task(path, owner):
-            return 1
-    task = read_task(path)
-    if backend is None or opened != (task.backend, task.device_index):
-        backend = open_backend(task.backend, task.device_index)
+    owner, name, device_index, path = arguments
+    backend = open_backend(name, int(device_index))
+    if not wait_for_task(Path(path), int(owner)):
+        return 1
+    task = read_task(Path(path))
     with Path(task.progress_path).open("a", encoding="utf-8") as progress:
         try:
             Profiling(task, progress, backend).run()

@@ -325,7 +325,7 @@ def test_failed_trials_are_tried_again_only_when_asked(fake_ncu, run, memory_sto
 
 
 def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, memory_store) -> None:
-    """One process for each batch of one device's trials; the task names device, folder and points."""
+    """One process for each batch of one device's trials; it names the device, its task folder and points."""
     second = DeviceFacts("cuda", 1, "NVIDIA H200")
     trials = [make_trial(ONE), make_trial(TWO, device=second), make_trial(CRASH), make_trial(HANG)]
     through = {"console": "", "progress": {"all": THROUGH}}
@@ -336,7 +336,7 @@ def test_batches_devices_and_tasks(fake_ncu, make_setting, make_trial, right, me
     result = Profiling(collector, memory_store, None, Observer(), hold).collect(trials, right(trials))
     tasks = fake_ncu.tasks
     assert [[trial["identity"] for trial in task["trials"]] for task in tasks] == [[ONE, CRASH], [HANG], [TWO]]
-    assert [task["device_index"] for task in tasks] == [0, 0, 1]
+    assert [call[-3:-1] for call in fake_ncu.calls] == [["cuda", "0"], ["cuda", "0"], ["cuda", "1"]]
     named = {"identity": ONE, "variant": "v1", "problem": {"n": 1024}, "tunables": {"block": 256}}
     first = tasks[0]["trials"][0]
     assert {name: first[name] for name in named} == named

@@ -38,7 +38,7 @@ def test_a_task_survives_the_file(tmp_path: Path, extension: Extension | None) -
     device = DeviceFacts("cuda", 1, "it", identity={"name": "it"}, details={"sm_count": 2})
     trial = Trial(A, "scale", "plain", "cuda", "kernel", problem, tunables, "scale/plain", device, "a text")
     path, folder = str(tmp_path / "p"), Folder(Path("/some where/scale"))
-    task = ProfilingTask(folder, (trial,), "cuda", 1, progress_path=path, warm_up=2, extension=extension)
+    task = ProfilingTask(folder, (trial,), progress_path=path, warm_up=2, extension=extension)
     write_task(task, tmp_path / "task.json")
     read = read_task(tmp_path / "task.json")
     assert read == task

@@ -67,21 +67,26 @@ def write(
         Trial(identity, "vector", variant, "cpu", "cpu", Point(n=n, dtype="float32"), tunables, variant)
         for identity, variant, n in trials
     )
-    task = ProfilingTask(Folder(family), members, "cpu", 0, str(folder / "progress"), extension=extension)
+    task = ProfilingTask(Folder(family), members, str(folder / "progress"), extension=extension)
     write_task(task, folder / "task.json")
     return folder / "task.json"
 
 
+def arguments(task: Path, device: int = 0) -> list[str]:
+    """Return the arguments of the process for a task that this one owns."""
+    return [str(os.getpid()), "cpu", str(device), str(task)]
+
+
 def test_each_trial_is_executed_once_inside_the_mark(tmp_path: Path, notes: Notes, opened: list) -> None:
     task = write(tmp_path, (ONE, "cpu_whole", 64), (TWO, "cpu_chunks", 64), (THREE, "cpu_whole", 32))
-    assert profile.main([str(task)]) == 0
+    assert profile.main(arguments(task)) == 0
     assert notes.marked == [ONE, "end", TWO, "end", THREE, "end"]
     assert read_progress(tmp_path / "progress").steps == dict.fromkeys((ONE, TWO, THREE), Step.DONE)
 
 
 def test_a_trial_that_fails_is_said_and_the_next_goes_on(tmp_path: Path, notes: Notes, opened: list) -> None:
     task = write(tmp_path, (ONE, "no_such_variant", 64), (TWO, "cpu_whole", 64))
-    assert profile.main([str(task)]) == 0
+    assert profile.main(arguments(task)) == 0
     progress = read_progress(tmp_path / "progress")
     assert progress.steps == {ONE: Step.FAILED, TWO: Step.DONE}
     assert "no_such_variant" in progress.messages[ONE]
@@ -102,22 +107,27 @@ def mine(problem, tune, inputs, outputs):
 """)
     copy, extension = copy_family(VECTOR, tmp_path, tmp_path / "mine.py", (tmp_path / "mine.py").read_bytes())
     task = write(tmp_path, (ONE, "mine", 64), (TWO, "mine", 32), family=copy, extension=extension)
-    assert profile.main([str(task)]) == 0
+    assert profile.main(arguments(task)) == 0
     progress = read_progress(tmp_path / "progress")
     assert progress.steps == dict.fromkeys((ONE, TWO), Step.DONE), progress.messages
     assert notes.marked == [ONE, "end", TWO, "end"]
 
 
-@pytest.mark.parametrize(("noted", "expected"), [(0, [("cpu", 0)]), (3, [("cpu", 3), ("cpu", 0)])])
-def test_the_device_is_opened_ahead_and_anew_only_if_it_is_another(
-    tmp_path: Path, notes: Notes, opened: list, noted: int, expected: list[tuple[str, int]]
+def test_the_device_is_opened_while_the_task_is_awaited(
+    tmp_path: Path, notes: Notes, opened: list, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    task = write(tmp_path, (ONE, "cpu_whole", 64))
-    assert profile.main([str(os.getpid()), "cpu", str(noted), str(task)]) == 0
-    assert opened == expected
+    def wait(task: Path, owner: int) -> bool:
+        assert (task, owner) == (tmp_path / "task.json", os.getpid())
+        assert opened == [("cpu", 3)]
+        return write(tmp_path, (ONE, "cpu_whole", 64)).exists()
+
+    monkeypatch.setattr(profile, "wait_for_task", wait)
+    assert profile.main(arguments(tmp_path / "task.json", 3)) == 0
+    assert opened == [("cpu", 3)]
 
 
 def test_nothing_is_done_for_a_task_whose_owner_has_ended(tmp_path: Path, opened: list) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as owner:
         owner.wait()
     assert profile.main([str(owner.pid), "cpu", "0", str(tmp_path / "task.json")]) == 1
+    assert opened == [("cpu", 0)]
