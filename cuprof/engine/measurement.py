@@ -165,7 +165,7 @@ class Measurement:
                 self._suspects.append(trial)
                 return
             blamed = (trial,)
-        message = f"{cause} while {status.phase.text}"
+        message = f"{cause} while {status.phase}"
         yield from _fail_all(blamed, state, message, log, status.phase.name.lower())
 
 

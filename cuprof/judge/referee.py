@@ -207,9 +207,9 @@ class Referee:
             hint = PACKAGES if state is State.SKIPPED and self.job.extension is not None else ""
             return self._end(state, one_line(error.refusal.message) + hint, error.refusal.log)
         except LateError as error:
-            return self._end(State.TIMED_OUT, f"{error} while {self.phase.text}")
+            return self._end(State.TIMED_OUT, f"{error} while {self.phase}")
         except LostError as error:
-            return self._end(State.CRASHED, f"{error} while {self.phase.text}", self.suspect.log_tail())
+            return self._end(State.CRASHED, f"{error} while {self.phase}", self.suspect.log_tail())
         except FoundError as error:
             if error.state is State.WRONG_RESULT:
                 self.check = error.check or Check(False, math.inf, math.inf, math.inf, str(error))

@@ -11,32 +11,26 @@ import os
 import struct
 import time
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import StrEnum
 from pathlib import Path
-from typing import Self
 
-LAYOUT = struct.Struct("<qqqq")
+LAYOUT = struct.Struct("<qQqq")  # a phase without a sign, so that none is counted from the end
 NO_TRIAL = -1
 
 
-class Phase(IntEnum):
-    """The phase that a trial is in, and what that is in messages."""
+class Phase(StrEnum):
+    """The phase that a trial is in, as messages name it. The page has its place among the phases."""
 
-    text: str
+    IDLE = "idling"
+    START = "starting"
+    INPUTS = "making inputs and reference"
+    BUILD = "building"
+    CHECK = "checking"
+    TIME = "timing"
+    CALIBRATE = "measuring the device"
 
-    def __new__(cls, number: int, text: str = "") -> Self:
-        """Return a phase that is known by its number."""
-        phase = int.__new__(cls, number)
-        phase._value_, phase.text = number, text
-        return phase
 
-    IDLE = 0, "idling"
-    START = 1, "starting"
-    INPUTS = 2, "making inputs and reference"
-    BUILD = 3, "building"
-    CHECK = 4, "checking"
-    TIME = 5, "timing"
-    CALIBRATE = 6, "measuring the device"
+_PHASES = tuple(Phase)
 
 
 @dataclass(frozen=True)
@@ -68,7 +62,7 @@ class StatusPage:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         if create:
-            path.write_bytes(LAYOUT.pack(NO_TRIAL, Phase.START, time.monotonic_ns(), 0))
+            path.write_bytes(LAYOUT.pack(NO_TRIAL, _PHASES.index(Phase.START), time.monotonic_ns(), 0))
         self._file = path.open("r+b")
         self._map = mmap.mmap(self._file.fileno(), LAYOUT.size)
         self._begun = 0
@@ -79,15 +73,15 @@ class StatusPage:
 
     def enter(self, index: int, phase: Phase) -> None:
         """Say that a phase of a trial begins now."""
-        self._map[:] = LAYOUT.pack(index, phase, time.monotonic_ns(), self._begun)
+        self._map[:] = LAYOUT.pack(index, _PHASES.index(phase), time.monotonic_ns(), self._begun)
 
     def read(self) -> Status:
         """Return the last recorded status."""
         record = os.pread(self._file.fileno(), LAYOUT.size, 0)  # a map of a file that was cut off would end us
         try:
             index, phase, since_ns, begun = LAYOUT.unpack(record)
-            return Status(index, Phase(phase), since_ns, begun)
-        except (struct.error, ValueError):  # a variant wrote over it
+            return Status(index, _PHASES[phase], since_ns, begun)
+        except (struct.error, IndexError):  # a variant wrote over it
             return Status(NO_TRIAL, Phase.IDLE, time.monotonic_ns())
 
     def close(self) -> None:
