@@ -16,7 +16,6 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.core.errors import ProfilerError, UsageError
@@ -35,16 +34,11 @@ _TOOLS = 8
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
-@dataclass(frozen=True)
-class Frame:
-    """The version of a report's format, and how many results its blocks have."""
-
-    version: int
-    results: int
-
-
-def check_frame(path: Path) -> Frame:
+def check_frame(path: Path) -> tuple[int, int]:
     """Check that a file is a report and not cut short, as far as its format shows (see the module).
+
+    Returns:
+        The version of its format, and how many results its blocks have.
 
     Raises:
         ProfilerError: it is absent, unreadable, no report, or cut short.
@@ -75,8 +69,8 @@ def find_conditions(path: Path) -> Conditions:
     return Conditions(cache_mode, options.get("clock-control", "base"), options.get("replay-mode", "kernel"))
 
 
-def _read_headers(data: memoryview) -> Frame:
-    """Return the frame; ValueError or IndexError where the data end too early."""
+def _read_headers(data: memoryview) -> tuple[int, int]:
+    """Return version and results; ValueError or IndexError where the data end too early."""
     header, data = _take(data)
     version = _numbers(_fields(header)).get(_VERSION, 0)
     blocks = results = 0
@@ -96,7 +90,7 @@ def _read_headers(data: memoryview) -> Frame:
     # Older formats keep the versions in an unknown place.
     if not blocks or (results and not described and version >= NEWEST_VERSION):
         raise ValueError
-    return Frame(version, results)
+    return version, results
 
 
 def _split(data: memoryview, size: int) -> tuple[memoryview, memoryview]:

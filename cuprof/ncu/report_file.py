@@ -54,7 +54,7 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
     Raises:
         ProfilerError: the file is absent, foreign, truncated, damaged or of a version that cannot be read.
     """
-    frame = check_frame(path)
+    version, results = check_frame(path)
     try:
         import ncu_report
     except ImportError as error:
@@ -68,7 +68,7 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             ranges = list(_ranges(action))
             # Counted by identity, so that what another trial launched never shifts an ordinal.
             of_trial = found.setdefault(find_identity(ranges), [])
-            of_trial.append(_read_action(ncu_report, action, metrics, ranges, len(of_trial)))
+            of_trial.append(_read_action(action, metrics, ranges, len(of_trial)))
     except Exception as error:  # of `ncu_report`, or of what it returned for damaged bytes
         cause = " ".join(str(error).split()) or type(error).__name__
         raise ProfilerError(
@@ -76,19 +76,17 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             "knows: make it again, or pip install --upgrade ncu-report"
         ) from error
     count = sum(map(len, found.values()))
-    if not count or count < frame.results:
-        holds = f"only {count} of {frame.results} launches" if count else "no launch"
+    if not count or count < results:
+        holds = f"only {count} of {results} launches" if count else "no launch"
         raise ProfilerError(
-            f"{path} holds {holds} that can be read (format version {frame.version}, the reader knows "
+            f"{path} holds {holds} that can be read (format version {version}, the reader knows "
             f"{NEWEST_VERSION}); it is damaged, or was made by another Nsight Compute than the reader knows: make it "
             "again with a recent one, or pip install --upgrade ncu-report"
         )
     return {identity: tuple(launches) for identity, launches in found.items()}
 
 
-def _read_action(
-    module: Any, action: Any, metrics: Sequence[str] | None, ranges: Sequence[str], ordinal: int
-) -> LaunchRecord:
+def _read_action(action: Any, metrics: Sequence[str] | None, ranges: Sequence[str], ordinal: int) -> LaunchRecord:
     limits = {name: _whole(action, metric) for name, metric in _LIMITS.items()}
     device = action.metric_by_name("device__attribute_display_name")
     details = {
@@ -106,7 +104,7 @@ def _read_action(
         shared_static_bytes=_whole(action, "launch__shared_mem_per_block_static"),
         shared_dynamic_bytes=_whole(action, "launch__shared_mem_per_block_dynamic"),
         duration_ns=_number(action, "gpu__time_duration.sum"),
-        counters=tuple(_counters(module.IMetric, action, metrics)),
+        counters=tuple(_counters(action, metrics)),
         advice=tuple(_advice(action)),
         details={"signature": _name(action, action.NameBase_DEMANGLED), "ranges": list(ranges), **known},
         source=read_instructions(action),
@@ -120,7 +118,7 @@ def _ranges(action: Any) -> Iterator[str]:
         yield from info.push_pop_ranges() if info is not None else ()
 
 
-def _counters(kinds: Any, action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
+def _counters(action: Any, metrics: Sequence[str] | None) -> Iterator[CounterValue]:
     """Yield the counters that have a value, or values by name (opcodes); those by program counter are left out."""
     present = action.metric_names()
     if not all(name.isprintable() for name in present):
@@ -129,22 +127,22 @@ def _counters(kinds: Any, action: Any, metrics: Sequence[str] | None) -> Iterato
     for name in chosen if metrics is None else select(present, metrics):
         if (metric := action.metric_by_name(name)) is None:
             continue
-        unit, known, instances = metric.unit(), METRICS.get(name), _instances(kinds, metric)
+        unit, known, instances = metric.unit(), METRICS.get(name), _instances(metric)
         meaning = known.meaning if known else metric.description()
         value = metric.value() if metric.has_value() else None
-        if metric.has_value() and metric.kind() == kinds.ValueKind_STRING:
+        if metric.has_value() and metric.kind() == metric.ValueKind_STRING:
             yield CounterValue(name, None, unit, "none", meaning, text=metric.as_string() or "")
         elif metric.has_value() or instances:
             number = None if value is None else float(value)
             yield CounterValue(name, number, unit, get_rule(name, unit), meaning, instances)
 
 
-def _instances(kinds: Any, metric: Any) -> Mapping[str, float]:
+def _instances(metric: Any) -> Mapping[str, float]:
     """Return label → value where the instances are named."""
     found: dict[str, float] = {}
     if metric.num_instances() and metric.has_correlation_ids():
         labels = metric.correlation_ids()
-        for index in range(metric.num_instances() if labels.kind(0) == kinds.ValueKind_STRING else 0):
+        for index in range(metric.num_instances() if labels.kind(0) == labels.ValueKind_STRING else 0):
             label = labels.as_string(index) or ""
             found[label] = found.get(label, 0.0) + float(metric.value(index))
     return found

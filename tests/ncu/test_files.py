@@ -16,8 +16,9 @@ from cuprof.ncu.report_file import read_report
 def test_recorded_reports_are_whole(recorded: Path) -> None:
     reports = [path for path in recorded.glob("*.ncu-rep") if path.name != "truncated.ncu-rep"]
     assert len(reports) >= 8
-    assert {check_frame(path).version for path in reports} == {NEWEST_VERSION}
-    assert {path.stem: check_frame(path).results for path in reports if check_frame(path).results != 1} == {
+    frames = {path.stem: check_frame(path) for path in reports}
+    assert {version for version, _ in frames.values()} == {NEWEST_VERSION}
+    assert {name: results for name, (_, results) in frames.items() if results != 1} == {
         "crash": 2,
         "instructions": 2,
         "source_counters": 15,
