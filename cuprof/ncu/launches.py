@@ -140,8 +140,7 @@ def _roll_up_metric(
     instances: Counter[str] = Counter()
     if rule == "sum" and is_whole and all(counter.instances for counter in present):
         for counter in present:
-            for label, count in counter.instances.items():
-                instances[label] += count  # type: ignore[assignment]
+            instances.update(counter.instances)
     blank = CounterValue(name, None, first.unit, rule, first.meaning, dict(instances))
     if (texts := {counter.text for counter in present}) != {""}:
         return replace(blank, text=first.text if len(texts) == 1 else "")

@@ -91,7 +91,6 @@ _SUFFIXES = {"sum": "sum", "avg": "sum", "max": "max", "min": "min"}
 _SHARE = re.compile(
     r"\.(pct_of_peak\w*|per_second|per_cycle\w*|pct|ratio|max_rate|peak_sustained\w*)$|(_pct|_per_active_cycle)$"
 )
-_LEAST = "launch__occupancy_limit"
 
 
 def derive_rule(name: str, unit: str = "") -> str:
@@ -108,13 +107,11 @@ def derive_rule(name: str, unit: str = "") -> str:
         unit: "%" marks a share where the name does not.
     """
     if name.startswith(("launch__", "device__")):
-        return "min" if name.startswith(_LEAST) else "max"
+        return "min" if name.startswith("launch__occupancy_limit") else "max"
     if _SHARE.search(name) or unit == "%":
         return f"mean:{DURATION}"
     suffix = name.rpartition(".")[2] if "." in name else ""
-    if suffix in _SUFFIXES:
-        return _SUFFIXES[suffix]
-    return "sum" if name.startswith("sass__") else "none"
+    return _SUFFIXES.get(suffix, "sum" if name.startswith("sass__") else "none")
 
 
 def _read(name: str) -> Iterator[dict[str, Any]]:
