@@ -99,13 +99,13 @@ class Sampler:
         Every round takes one sample of each remaining subject, in a fresh random order, so drift of clocks and
         temperature affects all alike and samples of one round can be paired.
         """
-        rule = StoppingRule(self.config)
         active, number = [*subjects], WARM_UP_ROUND
+        self._rule = StoppingRule(self.config)
         self._measure, self._rotation = measure, secrets.token_hex(8)
         try:
             self._warm_up(subjects)
             while active:
-                due = [each for each in active if rule.is_due(each.begun, each.spent_ns, each.last_look)]
+                due = [each for each in active if self._rule.is_due(each.begun, each.spent_ns, each.last_look)]
                 if due:
                     self._land()
                 clock = _median_clock(subjects) if due else None
@@ -153,20 +153,17 @@ class Sampler:
         samples = [_leave_out(sample, clock, self.config.clock_tolerance) for sample in subject.samples]
         counted = [sample.duration_ns for sample in samples if not sample.excluded]
         tick_ns = self.session.tick_ns(measure) / subject.batch
-        rule = StoppingRule(self.config)
-        reason = rule.reason(counted, len(samples) - len(counted), subject.spent_ns, tick_ns)
+        reason = self._rule.reason(counted, len(samples) - len(counted), subject.spent_ns, tick_ns)
         if self.race and self.race.is_lost((self._rotation, subject.key), counted, tick_ns):
             reason = reason or "slower"
         if reason is None:
             return None
-        doubt = ""
+        details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
         if not counted:
-            doubt = next((sample.excluded for sample in samples if sample.excluded.startswith(NOT_COLD)), "")
+            if doubt := next((sample.excluded for sample in samples if sample.excluded.startswith(NOT_COLD)), ""):
+                details[DOUBT] = doubt
             samples = [replace(sample, excluded="") for sample in samples]
             reason = "excluded"
-        details: dict[str, Any] = {"batch": subject.batch, "tick_ns": tick_ns, "sampling_ns": round(subject.spent_ns)}
-        if doubt:
-            details[DOUBT] = doubt
         if clock is not None:
             details["median_sm_clock_mhz"] = round(clock, 1)
         details |= self.monitor.state if self.monitor else {}
