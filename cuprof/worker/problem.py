@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from secrets import randbits
 from time import monotonic
 from typing import Any
@@ -80,8 +79,13 @@ class Problem:
             ValueError: inputs or reference do not match the family's own signature, or a function of the family
                 returns another type than it must.
         """
-        signature = _call(family, "signature", Signature, "a Signature", job.problem)
-        make, further = partial(_make_standard, family, job.problem, signature), [job.seed, 1]
+        point, further = job.problem, [job.seed, 1]
+        signature = _call(family, "signature", Signature, "a Signature", point)
+
+        def make(seed: int | Sequence[int], first: Arrays | None = None) -> Standard:
+            """Return a set of inputs and its right results."""
+            return _compute_reference(family, point, signature, _draw_inputs(family, point, signature, seed, first))
+
         started, sizes = monotonic(), [spec.nbytes for spec in signature.inputs.values()]
         if at_once and job.methods and not family.constants and _affords(sizes):
             with ThreadPoolExecutor(COMPARED_SETS) as pool:
@@ -92,7 +96,7 @@ class Problem:
             if job.methods and is_quick and _affords(array.nbytes for array in first.values()):
                 standards.append(make(further, first))
         sets = [as_long_as(signature, standard.inputs) for standard in standards]
-        return cls(replace(family), job.problem, job.seed, signature, standards, sets)
+        return cls(replace(family), point, job.seed, signature, standards, sets)
 
     @property
     def needs_host(self) -> bool:
@@ -212,13 +216,6 @@ def read_only(arrays: Arrays) -> Iterator[None]:
 def _affords(sizes: Iterable[int]) -> bool:
     """Return whether there is host memory for another set of inputs of these sizes."""
     return available_bytes() // MEMORY_SHARE >= sum(sizes)
-
-
-def _make_standard(
-    family: Family, point: Point, signature: Signature, seed: int | Sequence[int], first: Arrays | None = None
-) -> Standard:
-    """Return a set of inputs and its right results."""
-    return _compute_reference(family, point, signature, _draw_inputs(family, point, signature, seed, first))
 
 
 def _draw_inputs(
