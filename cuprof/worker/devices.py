@@ -20,13 +20,12 @@ class DeviceTable:
         self.settings = settings
         self._open: dict[str, Backend[Runnable]] = {}
         self._begun: dict[str, Future[Backend[Runnable]]] = {}
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread = ThreadPoolExecutor(1)
 
     def begin(self, backend: str) -> None:
         """Open a back end in a thread, for `get` to wait for, and do there what its first session would wait for."""
         if backend not in self._open and backend not in self._begun:
             begin_to_open(backend)
-            self._thread = self._thread or ThreadPoolExecutor(1)
             self._begun[backend] = self._thread.submit(_open_warm, backend, self.settings.numbers.get(backend))
 
     def get(self, backend: str) -> Backend[Runnable]:
