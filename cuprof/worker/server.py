@@ -108,10 +108,9 @@ class Worker:
         try:
             sample = self._load(message.origin).sample
             self.pipe.send(messages.Probed(tuple(map(sample, message.problems)) if sample else ()))
-        except CuprofError as error:
-            self.pipe.send(messages.Probed(fault=str(error)))
         except Exception as error:  # a process border: whatever a family raises is its own fault
-            self.pipe.send(messages.Probed(fault=describe(error)))
+            fault = str(error) if isinstance(error, CuprofError) else describe(error)
+            self.pipe.send(messages.Probed(fault=fault))
 
     def _load(self, origin: AnyOrigin) -> Family:
         """Return a family whose code runs once in this process."""
