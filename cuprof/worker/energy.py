@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from cuprof.backends.contract import Backend, Runnable, Session
@@ -58,24 +59,6 @@ class Edge:
     executions: int
 
 
-@dataclass(frozen=True)
-class EnergyReading:
-    """Energy of repeated executions.
-
-    Args:
-        executions: how many the loop held.
-        seconds: how long it took.
-        unknown: half-width of the 95 % interval, relative, as far as it comes of when its ends were seen.
-        end: the step of the counter at which the loop ended.
-    """
-
-    energy: Energy
-    executions: int
-    seconds: float
-    unknown: float
-    end: Edge
-
-
 class EnergyUnavailableError(Exception):
     """Report why a device's energy cannot be measured."""
 
@@ -109,17 +92,12 @@ class EnergyMeter:
                 return count
 
             attend()
-            reading = self._measure(execute)
+            energy, details, self._last = self._measure(execute)
         except EnergyUnavailableError as error:
             return replace(timing, details={**timing.details, ENERGY_UNAVAILABLE: str(error)})
-        details = {
-            "energy_executions": reading.executions,
-            "energy_seconds": reading.seconds,
-            "energy_uncertainty": round(reading.unknown, 5),
-        }
-        return replace(timing, energy=reading.energy, details={**timing.details, **details})
+        return replace(timing, energy=energy, details={**timing.details, **details})
 
-    def _measure(self, execute: Execute) -> EnergyReading:
+    def _measure(self, execute: Execute) -> tuple[Energy, dict[str, Any], Edge]:
         if self.monitor is None:
             raise EnergyUnavailableError("NVML does not know the device")
         read_mj, backend = self.monitor.energy_mj, self.session.backend
@@ -128,9 +106,7 @@ class EnergyMeter:
                 raise EnergyUnavailableError("NVML has no energy counter for the device")
             _idle[backend] = measure_idle(read_mj)
         idle, seconds, target = _idle[backend], self.config.energy_seconds, WIDER * self.config.target
-        reading = measure_energy(execute, read_mj, idle, seconds, target, self._last)
-        self._last = reading.end
-        return reading
+        return measure_energy(execute, read_mj, idle, seconds, target, self._last)
 
 
 def measure_idle(read_mj: ReadCounter) -> Idle:
@@ -152,8 +128,11 @@ def measure_energy(
     most_s: float,
     target: float = 0.0,
     last: Edge | None = None,
-) -> EnergyReading:
-    """Return the energy of one execution.
+) -> tuple[Energy, dict[str, Any], Edge]:
+    """Return the energy of one execution, the details of its timing, and the step at which the loop ended.
+
+    The details are how many executions the loop held, how long it took, and the half-width of the 95 % interval,
+    relative, as far as it comes of when its ends were seen.
 
     Args:
         execute: runs executions for about the given number of seconds, waits for them, and returns their number.
@@ -179,7 +158,12 @@ def measure_energy(
         step_s = min(step_s, end.at_s - before.at_s)  # a step that came sooner was missed among the longer executions
         unknown = LIKELY * (start.gap_s + end.gap_s) / 2 / (end.at_s - start.at_s)
     watts, seconds = _watts(start, end), end.at_s - start.at_s
-    return EnergyReading(Energy(watts * seconds / executions, watts, idle.watts), executions, seconds, unknown, end)
+    details = {
+        "energy_executions": executions,
+        "energy_seconds": seconds,
+        "energy_uncertainty": round(unknown, 5),
+    }
+    return Energy(watts * seconds / executions, watts, idle.watts), details, end
 
 
 def _rest() -> int:

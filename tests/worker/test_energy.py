@@ -13,6 +13,7 @@ STEP_S = 0.1
 IDLE_W, BUSY_W = 120.0, 300.0
 EXECUTION_S = 0.0002
 IDLE = Idle(IDLE_W, STEP_S)
+DETAILS = ("energy_executions", "energy_seconds", "energy_uncertainty")
 
 
 class Board:
@@ -62,22 +63,24 @@ def test_idle_power(board: Board) -> None:
 @pytest.mark.parametrize("loop_s", [0.3, 1.0])
 def test_energy_of_an_execution_is_power_times_its_time(board: Board, loop_s: float) -> None:
     board.sleep(0.037)  # anywhere between two steps
-    reading = measure_energy(board.execute, board.read_mj, IDLE, loop_s)
-    assert 0 < reading.unknown < 0.002 / loop_s
-    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=reading.unknown + 0.005)
-    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.02)  # it rests while the counter is read
-    assert reading.energy.idle_w == IDLE_W
-    assert loop_s <= reading.seconds <= loop_s + 2 * STEP_S
-    assert reading.executions == pytest.approx(reading.seconds / EXECUTION_S, rel=0.05)
+    found, details, _ = measure_energy(board.execute, board.read_mj, IDLE, loop_s)
+    executions, seconds, unknown = (details[name] for name in DETAILS)
+    assert 0 < unknown < 0.002 / loop_s
+    assert found.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=unknown + 0.005)
+    assert found.mean_w == pytest.approx(BUSY_W, rel=0.02)  # it rests while the counter is read
+    assert found.idle_w == IDLE_W
+    assert loop_s <= seconds <= loop_s + 2 * STEP_S
+    assert executions == pytest.approx(seconds / EXECUTION_S, rel=0.05)
 
 
 @pytest.mark.parametrize(("target", "steps"), [(0.02, 1), (0.003, 2), (0.0, 4)])
 def test_the_loop_ends_with_the_step_at_which_enough_is_known(board: Board, target: float, steps: int) -> None:
     board.sleep(0.041)
-    reading = measure_energy(board.execute, board.read_mj, IDLE, 0.45, target)
-    assert reading.seconds == pytest.approx(steps * STEP_S, rel=0.01)
-    assert reading.unknown <= max(target, 0.003)
-    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=reading.unknown + 0.005)
+    found, details, _ = measure_energy(board.execute, board.read_mj, IDLE, 0.45, target)
+    _, seconds, unknown = (details[name] for name in DETAILS)
+    assert seconds == pytest.approx(steps * STEP_S, rel=0.01)
+    assert unknown <= max(target, 0.003)
+    assert found.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=unknown + 0.005)
 
 
 @pytest.mark.parametrize("read_s", [1e-5, 3e-3])
@@ -87,22 +90,23 @@ def test_loops_that_follow_one_another_share_a_step(board: Board, read_s: float)
     last, begun = None, []
     for watts in (BUSY_W, 2 * BUSY_W, BUSY_W):
         board.busy_w = watts
-        reading = measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last)
-        near = reading.unknown + 0.01 + 20 * read_s  # the board rests while the counter is read
-        assert reading.energy.energy_j == pytest.approx(watts * EXECUTION_S, rel=near)
-        begun.append(reading.end.at_s - reading.seconds)
-        last = reading.end
+        found, details, last = measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last)
+        _, seconds, unknown = (details[name] for name in DETAILS)
+        near = unknown + 0.01 + 20 * read_s  # the board rests while the counter is read
+        assert found.energy_j == pytest.approx(watts * EXECUTION_S, rel=near)
+        begun.append(last.at_s - seconds)
     assert begun[1:] == pytest.approx([begun[0] + STEP_S, begun[0] + 2 * STEP_S], abs=1e-3 + read_s)
     board.sleep(0.041)  # something else was done, so the loop is to begin with a step of its own
-    assert measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last).executions < 1.05 * STEP_S / EXECUTION_S
+    _, details, _ = measure_energy(board.execute, board.read_mj, IDLE, 0.1, last=last)
+    assert details["energy_executions"] < 1.05 * STEP_S / EXECUTION_S
     assert board.now_s > begun[2] + 2.9 * STEP_S
 
 
 def test_a_step_that_comes_early_makes_the_loop_longer(board: Board) -> None:
     late = Idle(IDLE_W, 1.3 * STEP_S)  # so that the step falls among the longer executions
-    reading = measure_energy(board.execute, board.read_mj, late, 1.0, 0.02)
-    assert reading.seconds > 2.5 * STEP_S
-    assert reading.unknown <= 0.02
+    _, details, _ = measure_energy(board.execute, board.read_mj, late, 1.0, 0.02)
+    assert details["energy_seconds"] > 2.5 * STEP_S
+    assert details["energy_uncertainty"] <= 0.02
 
 
 def test_a_counter_that_does_not_move_tells_nothing(board: Board) -> None:
@@ -122,9 +126,9 @@ def test_a_reading_that_failed_is_no_step_of_the_counter(board: Board, every: in
         count += 1
         return None if count % every == 0 else board.read_mj()
 
-    reading = measure_energy(board.execute, read_mj, IDLE, 1.0)
-    assert reading.energy.mean_w == pytest.approx(BUSY_W, rel=0.03)
-    assert reading.energy.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.03)
+    found, _, _ = measure_energy(board.execute, read_mj, IDLE, 1.0)
+    assert found.mean_w == pytest.approx(BUSY_W, rel=0.03)
+    assert found.energy_j == pytest.approx(BUSY_W * EXECUTION_S, rel=0.03)
 
 
 def test_a_counter_that_was_set_back_tells_nothing(board: Board) -> None:
