@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from cuprof.core.records import Measure, Sample, State, Timing
 from cuprof.judge.border.signals import SECOND, Ask
@@ -61,9 +61,6 @@ class Round(NamedTuple):
     ones: tuple[Lap, ...]
     slope_ns: float
     is_sound: bool
-
-
-R = TypeVar("R", Round, Lap)
 
 
 @dataclass
@@ -360,9 +357,9 @@ def _count_rows(counts: Sequence[int]) -> int:
     return max(*counts, 2 * (SECOND in counts))
 
 
-def _keep_sound(found: list[R]) -> list[R]:
-    """Return the rounds or laps that count: the sound ones, all where none is."""
-    return [each for each in found if each.is_sound] or found
+def _keep_sound(rounds: list[Round]) -> list[Round]:
+    """Return the rounds that count: the sound ones, all where none is."""
+    return [each for each in rounds if each.is_sound] or rounds
 
 
 def _find_middle(rounds: list[Round]) -> float:
