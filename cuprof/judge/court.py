@@ -338,15 +338,15 @@ class _Trial:
         if not running:
             return {}, []
         pairs = [(legs[bases[one.kind]], legs[one]) for one in running]
-        compared = compare_legs(pairs, self.request.rule, self.request.noise)
+        compared, noises = compare_legs(pairs, self.request.rule, self.request.noise)
         judged = []
-        for contender, rows, problems in zip(running, compared.rows, compared.problems, strict=True):
+        for contender, (rows, problems) in zip(running, compared, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
             decided = _candidate(contender, bases[contender.kind].variant, ruling, "; ".join(reasons))
             evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
-        return {device: noise.text for device, noise in compared.noises.items()}, judged
+        return {device: noise.text for device, noise in noises.items()}, judged
 
     def _confine(self, contender: Contender) -> Sandbox | None:
         """Return the sandbox of a leg; a kernel of the family's own needs none."""

@@ -27,6 +27,8 @@ from cuprof.store import Store
 
 DRIFT = 0.05
 """Warn of drift when the baseline's largest median exceeds its smallest by more than this fraction."""
+Compared = tuple[tuple[Row, ...], tuple[str, ...]]
+"""The rows of a candidate, and why some were not compared."""
 
 
 @dataclass(frozen=True)
@@ -114,28 +116,19 @@ class Legs:
                 yield f"{label_of(first)}: {first.measure} time in turns: {shown} µs"
 
 
-@dataclass(frozen=True)
-class Comparisons:
-    """The rows of each candidate, judged together.
-
-    Args:
-        rows: one sequence a candidate, in the order in which they were given.
-        problems: for each candidate, why some rows were not compared.
-    """
-
-    rows: tuple[tuple[Row, ...], ...]
-    problems: tuple[tuple[str, ...], ...]
-    noises: Mapping[str, SweepNoise]
-
-
-def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None) -> Comparisons:
-    """Compare candidates with their baselines by the rule of `compare`.
+def compare_legs(
+    pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | None
+) -> tuple[list[Compared], Mapping[str, SweepNoise]]:
+    """Compare candidates with their baselines by the rule of `compare`, and judge them together.
 
     Every time is a mean over legs, so the noise from process to process is divided by the root of their number.
 
     Args:
         pairs: (baseline, candidate), each with legs in which nothing failed.
         noise: stated, or None.
+
+    Returns:
+        What became of each pair, in the order in which they were given; device → noise.
     """
     sides = [(base.pooled(), new.pooled()) for base, new in pairs]
     matched, problems = zip(*(_match(*both, *pair) for both, pair in zip(sides, pairs, strict=True)), strict=True)
@@ -159,7 +152,7 @@ def compare_legs(pairs: Sequence[tuple[Legs, Legs]], rule: Rule, noise: float | 
         )
         for rows in matched
     ]  # fmt: skip
-    return Comparisons(tuple(found), tuple(problems), noises)
+    return [*zip(found, problems, strict=True)], noises
 
 
 def is_accepted(rows: Sequence[Row]) -> bool:
