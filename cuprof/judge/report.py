@@ -9,7 +9,7 @@ from typing import Any
 
 from cuprof.core.point import Point
 from cuprof.core.records import Conditions, Measure
-from cuprof.statistics.verdict import Judgement, Rule, Verdict
+from cuprof.statistics.verdict import Judgement, Rule
 
 
 class Ruling(IntEnum):
@@ -19,9 +19,6 @@ class Ruling(IntEnum):
     NOT_FASTER = 1
     UNUSABLE = 2
     WRONG = 3
-
-
-ACCEPTED = (Verdict.FASTER, Verdict.SAME, Verdict.SAME_CODE)
 
 
 @dataclass(frozen=True)

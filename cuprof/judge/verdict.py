@@ -18,17 +18,18 @@ from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each, label_of, make_trials, read_trials
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
-from cuprof.judge.report import ACCEPTED, Row
+from cuprof.judge.report import Row
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import SweepNoise
 from cuprof.statistics.samples import Samples
-from cuprof.statistics.verdict import Rule, judge, list_judgements
+from cuprof.statistics.verdict import Rule, Verdict, judge, list_judgements
 from cuprof.store import Store
 
 DRIFT = 0.05
 """Warn of drift when the baseline's largest median exceeds its smallest by more than this fraction."""
 Compared = tuple[tuple[Row, ...], tuple[str, ...]]
 """The rows of a candidate, and why some were not compared."""
+ACCEPTED = (Verdict.FASTER, Verdict.SAME, Verdict.SAME_CODE)
 
 
 @dataclass(frozen=True)
