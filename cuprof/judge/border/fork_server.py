@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from threading import Lock
 from typing import Any
 
@@ -25,7 +25,7 @@ from cuprof.sandbox.settings import Sandbox, inner_environment
 MOST_ANSWER = 64
 
 
-class ForkServer:
+class ForkServer(AbstractContextManager["ForkServer"]):
     """The server; use as a context manager. Linux ends it with the thread that started it."""
 
     def __init__(self) -> None:
@@ -43,9 +43,6 @@ class ForkServer:
                 start_new_session=True,
                 env=environment,
             )
-
-    def __enter__(self) -> ForkServer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         with shielded():

@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -97,7 +97,7 @@ class Lap(NamedTuple):
         return float(self.duration_ns if self.cpu_ns is None else self.cpu_ns), float(self.duration_ns)
 
 
-class Suspect:
+class Suspect(AbstractContextManager["Suspect"]):
     """One process that runs a stranger's code; use as a context manager.
 
     Args:
@@ -144,9 +144,6 @@ class Suspect:
             if isinstance(error, OSError):
                 raise LaunchError(f"its process could not be started: {error.strerror}") from None
             raise
-
-    def __enter__(self) -> Suspect:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
