@@ -134,7 +134,7 @@ class BorderExecutor(Executor):
     def _has_room(self, referee: Referee) -> bool:
         """Return whether a trial's process may wait beside those that wait already."""
         weights = [each.suspect.weigh() for each in (*self.border.waiting.values(), referee)]
-        memory, threads, pipes = map(sum, zip(*weights, strict=True))
+        memory, threads, _, pipes = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
         is_small = threads <= find_most_threads() and pipes <= find_most_pipes() and (not most or memory <= most)
         return len(weights) <= MOST_KEPT and is_small and referee.leaves_room()

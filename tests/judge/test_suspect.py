@@ -29,6 +29,7 @@ from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.border.suspect import MOST_STIRS, PROCESSORS, LostError, RefusedError, Suspect
 from cuprof.judge.referee import BorderExecutor
+from cuprof.sandbox.confinement import Held
 from cuprof.sandbox.settings import Sandbox
 from tests.living import LONG_S
 
@@ -350,7 +351,7 @@ def test_those_that_wait_hold_together_less_than_one_may(
     memory: int, threads: int, pipes: int, count: int, leaves: bool, has_room: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cuprof.judge.referee.find_most_pipes", lambda: 128)
-    found = {"suspect.weigh.return_value": (memory, threads, pipes), "leaves_room.return_value": leaves}
+    found = {"suspect.weigh.return_value": Held(memory, threads, 0, pipes), "leaves_room.return_value": leaves}
     waiting = [Mock(**found) for _ in range(count)]
     runner = Mock(confined=Sandbox(memory_bytes=1 << 30))
     runner.border.waiting = dict(enumerate(waiting[1:]))
@@ -363,9 +364,9 @@ def test_memory_and_threads_of_a_process_are_weighed() -> None:
         try:
             assert process.stdout is not None
             process.stdout.readline()
-            memory, threads, _ = Bare(process).weigh()
+            memory, threads, *_ = Bare(process).weigh()
         finally:
             process.kill()
     assert memory > 1 << 27
     assert threads == 2
-    assert Bare(process).weigh() == (0, 0, 0)
+    assert Bare(process).weigh() == Held()

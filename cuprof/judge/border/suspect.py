@@ -25,7 +25,7 @@ from cuprof.core.scratch import ScratchFolder, read_end
 from cuprof.judge.border.accounts import Accounts, cpu_ns, read_own_delay
 from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import LENGTH, MOST_BYTES, REQUEST, Answer, Ask, Refusal, Task
-from cuprof.sandbox.confinement import GUARDS, list_family, list_own_folders, read_states, weigh
+from cuprof.sandbox.confinement import GUARDS, Held, list_family, list_own_folders, read_states, weigh
 from cuprof.sandbox.settings import Sandbox, inner_environment
 
 POLL_S = 0.05
@@ -363,13 +363,12 @@ class Suspect(AbstractContextManager["Suspect"]):
                 raise LostError(STIRS)
             self.pause()  # with what has been started meanwhile
 
-    def weigh(self) -> tuple[int, int, int]:
-        """Return the memory of its processes, as the sandbox counts it, and how many threads and pipes they have."""
+    def weigh(self) -> Held:
+        """Return what its processes hold, as the sandbox counts it."""
         found = [*list_family(self._process.pid).items()][self._count_of_guards - 1 :]  # none if it has ended
         if not found:
-            return 0, 0, 0
-        held = weigh(dict(found), list_own_folders(found[0][0], self._sandbox or Sandbox(namespaces=False)))
-        return held.memory_bytes, held.threads, held.pipes
+            return Held()
+        return weigh(dict(found), list_own_folders(found[0][0], self._sandbox or Sandbox(namespaces=False)))
 
     def _read_cpu(self) -> None:
         self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
