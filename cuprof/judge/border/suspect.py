@@ -338,7 +338,7 @@ class Suspect(AbstractContextManager["Suspect"]):
             is_still, found = _are_stopped(pids), self._inner()
             if is_still and found == pids:
                 self._stopped = pids
-                self._read_cpu()
+                self._stopped_cpu = {pid: cpu_ns(pid) for pid in pids if not _has_ended(pid)}
                 return
             pids = found
             if time.monotonic() > until:
@@ -369,9 +369,6 @@ class Suspect(AbstractContextManager["Suspect"]):
         if not found:
             return Held()
         return weigh(dict(found), list_own_folders(found[0][0], self._sandbox or Sandbox(namespaces=False)))
-
-    def _read_cpu(self) -> None:
-        self._stopped_cpu = {pid: cpu_ns(pid) for pid in self._stopped if not _has_ended(pid)}
 
     def go_on(self) -> None:
         """Let its processes go on."""
