@@ -367,13 +367,10 @@ class Referee:
         """Return the least time of some executions; of many where others who use the device would hide the number."""
         until, fastest_ns = time.monotonic() + TRIES_S, math.inf
         while fastest_ns > LONG_NS[self.sets.kind] and time.monotonic() < until:
-            fastest_ns = min(fastest_ns, *map(self._once, range(TRIES)))
+            for number in range(TRIES):
+                self.sets.put(self.problem.sets[number % len(self.problem.sets)], POISON_BYTE)
+                fastest_ns = min(fastest_ns, self.clock.execute(1)[0].duration_ns)
         return fastest_ns
-
-    def _once(self, number: int) -> float:
-        """Return the time of one execution, with the round trip."""
-        self.sets.put(self.problem.sets[number % len(self.problem.sets)], POISON_BYTE)
-        return float(self.clock.execute(1)[0].duration_ns)
 
     def _is_right_as_graph(self, count: int) -> bool:
         self.sets.give(count)
