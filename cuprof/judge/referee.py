@@ -238,7 +238,8 @@ class Referee:
 
     def leaves_room(self) -> bool:
         """Return whether its process leaves enough of the device's memory to others while it waits."""
-        return not self.suspect.spins or self.sets.find_room() >= self.sets.room_bytes // ROOM_SHARE
+        sets = self.sets
+        return not self.suspect.spins or sets.memory.find_room(sets.task.number) >= sets.room_bytes // ROOM_SHARE
 
     def _begin(self, deadline: float) -> None:
         """Make inputs and references, share memory, and start the process.

@@ -189,10 +189,6 @@ class Sets:
         """Return "cuda", or "host" for memory of the host."""
         return "cuda" if self.task.job.backend == "cuda" else "host"
 
-    def find_room(self) -> int:
-        """Return how many bytes of the device's memory are free now."""
-        return int(self.memory.find_room(self.task.number))
-
     def choose_count(self, took_ns: float, prepare_s: float) -> int:
         """Return on how many sets to execute at once."""
         wanted = math.ceil(LONG_NS[self.kind] / took_ns)
