@@ -87,11 +87,8 @@ class ControlGroup:
             return file.read()
 
     def _write(self, name: str, text: str) -> None:
-        file = os.open(name, os.O_WRONLY, dir_fd=self._parent)
-        try:
-            os.write(file, text.encode())
-        finally:
-            os.close(file)
+        with os.fdopen(os.open(name, os.O_WRONLY, dir_fd=self._parent), "wb", buffering=0) as file:
+            file.write(text.encode())  # at once, so that a refusal is raised here
 
 
 def join_group(memory_bytes: int) -> ControlGroup | None:
