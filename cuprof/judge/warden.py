@@ -72,10 +72,11 @@ class Warden:
         if self.is_off:
             return None
         folders = [family, *([file.parent] if file else [])]
+        host_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         return Sandbox(
             namespaces=not self.refusal,
             devices=devices,
-            memory_bytes=self.memory_bytes or default_memory_bytes(),
+            memory_bytes=self.memory_bytes or int(SHARE_OF_MEMORY * host_bytes),
             covered=find_covered(),
             visible=tuple(str(path) for folder in folders for path in self._shown(folder, file)),
             hidden=(*map(str, self._find_lockable()), *(str(other) for other in self.files if file and other != file)),
@@ -130,8 +131,3 @@ def find_covered() -> tuple[str, ...]:
     folder = Path(os.path.realpath(tempfile.gettempdir()))
     places = (folder, *folder.parents)
     return () if folder == Path("/") or any(Path(each) in places for each in HIDDEN) else (str(folder),)
-
-
-def default_memory_bytes() -> int:
-    """Return how much of the host's memory a candidate may use by default."""
-    return int(SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
