@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cuprof.core.records import Measure, Sample, State, Timing
@@ -331,17 +331,12 @@ class Clock:
             shift_ns = max(shift_ns, max(self._find_longer(ones_ns, middle_ns), self.alone_ns) - middle_ns)
         if middle_ns + shift_ns <= 0:  # others used the device while round trips were timed: leave none out
             shift_ns = whole_ns / executions - middle_ns
+        times_ns = [each.slope_ns + shift_ns for each in rounds]
+        counted = [each.is_sound and time_ns > 0 for each, time_ns in zip(rounds, times_ns, strict=True)]
         samples = tuple(
-            Sample(
-                number,
-                max(each.slope_ns + shift_ns, 1.0),
-                None,
-                "" if each.is_sound and each.slope_ns + shift_ns > 0 else BUSY_HOST,
-            )
-            for number, each in enumerate(rounds)
+            Sample(number, max(time_ns, 1.0), None, "" if counts or not any(counted) else BUSY_HOST)
+            for number, (time_ns, counts) in enumerate(zip(times_ns, counted, strict=True))
         )
-        if all(sample.excluded for sample in samples):
-            samples = tuple(replace(sample, excluded="") for sample in samples)
         details: dict[str, Any] = {
             "batch": count,
             "round_trip_ns": round(self.trips.ones_ns[0]),
