@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -223,13 +223,10 @@ class _Trial:
 
         database = request.database or self.workshop / "judge.sqlite"
         with Store.open(f"sqlite:///{database}") as store:
-            border = Border(ahead.config, ahead.devices, ahead.family, self.server)
-            course = Course(ahead, self.project, store, border, self.observer)
-            importing.join()
-            try:
+            with closing(Border(ahead.config, ahead.devices, ahead.family, self.server)) as border:
+                course = Course(ahead, self.project, store, border, self.observer)
+                importing.join()
                 noises, judged = self._race(course, turns, bases)
-            finally:
-                border.close()
             if request.counters:
                 counting = Counting(course, database.parent / "artifacts", self.warden.is_off, self.notes)
                 self.done += counting.count(judged, bases)
