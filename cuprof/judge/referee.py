@@ -12,7 +12,7 @@ import math
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from weakref import WeakValueDictionary
 
@@ -376,9 +376,8 @@ class Referee:
     def _is_right_as_graph(self, count: int) -> bool:
         self.sets.give(count)
         self.clock.execute(count)
-        try:
+        with suppress(FoundError):
             self.examiner.require(secrets.randbelow(count))
             self.examiner.require(count - 1)
-        except FoundError:
-            return False
-        return True
+            return True
+        return False

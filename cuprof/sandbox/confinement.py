@@ -305,11 +305,10 @@ def list_own_folders(first: int, sandbox: Sandbox) -> set[str]:
 
 
 def _file_bytes(folder: str) -> int:
-    try:
+    with contextlib.suppress(OSError):
         found = os.statvfs(folder)
-    except OSError:
-        return 0
-    return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * NODE_BYTES
+        return (found.f_blocks - found.f_bfree) * found.f_frsize + (found.f_files - found.f_ffree) * NODE_BYTES
+    return 0
 
 
 def _list_files(pid: int, threads: Iterable[str], read: Callable[[str], str] = str) -> list[str] | None:

@@ -68,10 +68,8 @@ PACKAGES = ("seccomp", "pyseccomp")
 def find_bindings() -> ModuleType | None:
     """Return libseccomp's bindings, or None if not installed."""
     for name in PACKAGES:
-        try:
+        with suppress(ImportError, RuntimeError, OSError):  # the bindings without the library raise whatever they like
             return importlib.import_module(name)
-        except (ImportError, RuntimeError, OSError):  # the bindings without the library raise whatever they like
-            continue
     return None
 
 
@@ -98,10 +96,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
 
     seeming = (*SEEM_DONE, *ATTRIBUTES, *(METADATA if alone else ()))
     for name, number in (*((each, errno.EPERM) for each in REFUSED), *((each, 0) for each in seeming)):
-        try:
+        with suppress(OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
             rules.add_rule(bindings.ERRNO(number), NEWER.get(name, name))
-        except (OSError, ValueError, RuntimeError):  # a call that this library, or this processor, does not have
-            continue
     # Flags of `clone3` lie in memory, where a filter cannot look; the C library falls back on `clone`.
     rules.add_rule(bindings.ERRNO(errno.ENOSYS), "clone3")
     new_user = bindings.Arg(0, bindings.MASKED_EQ, CLONE_NEWUSER, CLONE_NEWUSER)
