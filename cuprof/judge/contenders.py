@@ -102,8 +102,8 @@ class Entrance:
     limit_s: float
     server: ForkServer
 
-    def admit(self, file: Path, number: int) -> list[Contender | Candidate] | Candidate:
-        """Return the variants of a file, those with no trial as candidates; or the candidate if it failed already.
+    def admit(self, file: Path, number: int) -> list[Contender | Candidate]:
+        """Return the variants of a file, those with no trial as candidates; or one candidate if it failed already.
 
         The file is read by a confined process: its includes, and whatever a Python file does.
 
@@ -288,6 +288,6 @@ def check_file(path: Path) -> Path:
     return real
 
 
-def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> Candidate:
+def _refused(file: Path, ruling: Ruling, message: str, log: str = "") -> list[Contender | Candidate]:
     evidence = (Evidence("log", log),) if log else ()
-    return Candidate(str(file), "", message=message, ruling=ruling, evidence=evidence)
+    return [Candidate(str(file), "", message=message, ruling=ruling, evidence=evidence)]

@@ -251,8 +251,7 @@ class _Trial:
             server=self.server,
         )
         for number, file in enumerate(self.request.candidates):
-            admitted = entrance.admit(file, number)
-            for contender in [admitted] if isinstance(admitted, Candidate) else admitted:
+            for contender in entrance.admit(file, number):
                 if isinstance(contender, Candidate):
                     self.done.append(contender)
                 elif why := _cannot_run(contender, baselines, config.measure):
