@@ -186,7 +186,8 @@ class Referee:
         try:
             if not self.is_ready:
                 self._begin(deadline)
-            self.sets.memory.use()
+            sets = self.sets
+            sets.memory.use()
             self.suspect.deadline = deadline
             if self.is_ready and self.suspect.spins:
                 self.suspect.go_on()
@@ -196,7 +197,7 @@ class Referee:
             for measure in self.job.methods:
                 timing = self.clock.time(measure)
                 # What a request may cost by itself is shared by too few while more would be chosen.
-                while (count := self._choose_count(timing)) >= MORE * self.sets.count:
+                while (count := sets.choose_count(timing.summary.median_ns, self.prepare_s)) >= MORE * sets.count:
                     self._prepare_sets(count)
                     timing = self.clock.time(measure)
                 self.timings[measure] = timing
@@ -296,9 +297,6 @@ class Referee:
         self.prepare_s = self._prepare_second()
         self._prepare_sets(self.sets.choose_count(max(took_ns, 100.0), self.prepare_s))
         self.is_ready = True
-
-    def _choose_count(self, timing: Timing) -> int:
-        return self.sets.choose_count(timing.summary.median_ns, self.prepare_s)
 
     def _prepare_sets(self, count: int) -> None:
         """Let the process prepare this many sets, and capture executions on them as a graph."""
