@@ -112,12 +112,8 @@ class Warden:
         if self.is_off:
             return "one process each"
         filtered = ", and a filter of system calls" if find_bindings() else ""
-        if self.refusal:
-            return f"one process each, with limits on memory and time{filtered}"
-        return (
-            "one process each, without network, with its own view of files and processes, and limits on memory and time"
-            f"{filtered}"
-        )
+        apart = "with" if self.refusal else "without network, with its own view of files and processes, and"
+        return f"one process each, {apart} limits on memory and time{filtered}"
 
 
 def start_ahead(sandboxes: Sequence[Sandbox | None]) -> None:
