@@ -32,7 +32,7 @@ def run(family: Family, settings: Sequence[str], project: Project) -> Comparison
     config = compose([f"family={quoted(family.name)}", *settings], project)
     with make_observer() as observer:
         result = run_sweep(config, project, observer, family=family)
-    with Store.open(config.store.url or project.database_url, create=False, read_only=True) as store:
+    with Store.open(result.url, create=False, read_only=True) as store:
         study = load_study(store, sweep_id=result.sweep_id, folders=project.folders("experiments"))
     if not is_notebook():
         show_results(config, project, result.url, result.sweep_id)

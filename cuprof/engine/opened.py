@@ -36,7 +36,7 @@ class OpenedFiles:
         with contextlib.suppress(OSError, ValueError):
             read = json.loads(self._file.read_text(encoding="utf-8"))
             if isinstance(read, dict):
-                return {str(name): list(map(str, paths)) for name, paths in read.items()}
+                return {name: [*map(str, paths)] for name, paths in read.items() if isinstance(paths, list)}
         return {}
 
     def add_to_family(self) -> None:

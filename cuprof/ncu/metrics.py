@@ -23,6 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from cuprof.core.errors import ConfigError
+
 DURATION = "gpu__time_duration.sum"
 TOPICS = ("Grid", "DRAM traffic", "Shared memory", "Coalescing", "Instructions", "Occupancy")
 """The topics of an analysis, in order."""
@@ -175,10 +177,18 @@ def select(present: Sequence[str], metrics: Iterable[str]) -> list[str]:
         if metric in known:
             selected.append(metric)
         elif metric.startswith("regex:"):
-            selected += sorted(name for name in present if re.search(metric.removeprefix("regex:"), name))
+            selected += sorted(filter(get_pattern(metric).search, present))
         else:
             selected += sorted(name for name in present if name.startswith(metric + "."))
     return list(dict.fromkeys(selected))
+
+
+def get_pattern(metric: str) -> re.Pattern[str]:
+    """Return the pattern of "regex:…"; raise `ConfigError` if it is none."""
+    try:
+        return re.compile(metric.removeprefix("regex:"))
+    except re.error as error:
+        raise ConfigError(f"{metric} is no regular expression: {error}") from None
 
 
 def list_matches(requested: Sequence[str], stored: Collection[str]) -> list[str]:

@@ -15,7 +15,7 @@ from cuprof.families.candidate import Extension
 from cuprof.families.origin import is_path
 from cuprof.interop.origins import AnyOrigin, find_origin
 from cuprof.ncu.executable import NcuExecutable, get_executable
-from cuprof.ncu.metrics import companions
+from cuprof.ncu.metrics import companions, get_pattern
 from cuprof.ncu.task import RANGE_FILTER
 
 
@@ -81,9 +81,12 @@ def settle(config: NcuConfig) -> NcuConfig:
     16 MiB read then shows 1.4 to 1.7 MiB of DRAM reads, and under 1 KiB by application replay (measured on an H200).
 
     Raises:
-        ConfigError: nothing is to be collected.
+        ConfigError: nothing is to be collected, or a metric's pattern is none.
     """
     metrics = tuple(dict.fromkeys([*config.metrics, *config.extra_metrics]))
+    for metric in metrics:
+        if metric.startswith("regex:"):
+            get_pattern(metric)
     if not (metrics or config.set or config.sections):
         raise ConfigError("ncu collects nothing; choose a metric set (ncu=study) or add +ncu.metrics=[NAME]")
     chosen: Literal["kernel", "application"] = "kernel" if config.cache_control == "all" else "application"

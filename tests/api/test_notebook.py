@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 
+from cuprof.api import result
 from cuprof.api.entry import Defined
 from cuprof.api.result import Comparison, is_notebook
 from cuprof.core.project import Project
 from cuprof.core.records import State
+from cuprof.engine.running import SweepResult
+from cuprof.families.origin import load_family
 from cuprof.report.load import load_study
 from tests.report.study_data import Made, fill, open_store
 
@@ -47,6 +50,16 @@ def test_a_comparison_is_a_table_with_verdicts(tmp_path: Path) -> None:
     assert comparison.report(tmp_path / "here").is_file()
 
 
+def test_a_comparison_is_read_where_its_sweep_was_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep whose server went away has its results in a file."""
+    with open_store(tmp_path) as store:
+        sweep_id, url = fill(store, (Made("base", 20.0),), baseline="base"), store.url
+    monkeypatch.setattr(result, "run_sweep", lambda *given, **named: SweepResult(sweep_id, url=url))
+    family = load_family(Path(__file__).parents[1] / "data" / "families" / "vector")
+    comparison = result.run(family, ["store.url=postgresql://nowhere/none", "report=none"], Project(tmp_path))
+    assert [row["variant"] for row in comparison.rows] == ["base"]
+
+
 def test_verdicts_are_of_each_problem(tmp_path: Path) -> None:
     times = {"mine": (5.0, 40.0, 5.0), "also": (40.0, 5.0, 20.0)}
     made = [
@@ -67,15 +80,15 @@ def test_verdicts_are_of_each_problem(tmp_path: Path) -> None:
 
 def test_a_script_that_uses_its_results_can_be_swept() -> None:
     """Planning runs the script without results: nothing that it does with them may fail."""
-    result: Any = Defined()
-    assert [*result.rows] == []
-    microseconds = result.rows[0]["cold_ns"] / 1000
-    assert f"{result.summary} {microseconds:.1f}{result.verdicts['n=1000']['mine']}" == " "
-    assert result.verdicts["n=1000"]["mine"] == "faster"
+    defined: Any = Defined()
+    assert [*defined.rows] == []
+    microseconds = defined.rows[0]["cold_ns"] / 1000
+    assert f"{defined.summary} {microseconds:.1f}{defined.verdicts['n=1000']['mine']}" == " "
+    assert defined.verdicts["n=1000"]["mine"] == "faster"
     assert round(2 * microseconds, 2) - 1 > 1
-    assert dict(result.verdicts.items()) == {}
-    assert not isinstance(result.rows, list)
-    result.report("pages").unlink()
+    assert dict(defined.verdicts.items()) == {}
+    assert not isinstance(defined.rows, list)
+    defined.report("pages").unlink()
 
 
 CELLS = (

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.project import Project
+from cuprof.engine.opened import OpenedFiles
+from cuprof.families.origin import load_family
 from cuprof.results.queries import load
 from cuprof.worker.opened import recorded
 from tests.api.test_sweep import QUICK
@@ -113,3 +115,13 @@ def test_data_that_is_read_counts_and_nothing_else_does(tmp_path: Path) -> None:
         Path(json.__file__).read_text(encoding="utf-8")
     (tmp_path / "written.txt").read_text()
     assert found == {str(tmp_path / "data.bin")}
+
+
+@pytest.mark.parametrize("paths", ["1", '"abc"', "null", '{"a": 1}'])
+def test_a_damaged_memory_of_opened_files_is_no_memory(project: Project, paths: str) -> None:
+    family = load_family(Path(__file__).parents[1] / "data" / "families" / "vector")
+    memory = OpenedFiles(project, family)
+    memory._learn("plain", ["data.bin"])
+    (kept,) = (project.root / "db" / "opened").iterdir()
+    kept.write_text(f'{{"plain": ["data.bin"], "cpu": {paths}}}')
+    assert OpenedFiles(project, family)._known == {"plain": ["data.bin"]}

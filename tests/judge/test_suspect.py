@@ -327,6 +327,14 @@ def test_a_sandbox_may_name_more_files_than_a_message_holds(server: ForkServer) 
         started.await_answer(LONG_S)
 
 
+def test_one_that_is_not_started_leaves_no_file_open() -> None:
+    refusing = Mock(**{"fork.side_effect": LaunchError("no process is left")})
+    before = len([*Path("/proc/self/fd").iterdir()])
+    with pytest.raises(LaunchError, match="no process is left"):
+        Suspect(refusing, "no task", -1, None, time.monotonic() + LONG_S)
+    assert len([*Path("/proc/self/fd").iterdir()]) == before
+
+
 def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -39,6 +39,12 @@ def test_a_collection_of_nothing_is_refused(fake_ncu, tmp_path: Path) -> None:
         make_setting(NcuConfig(path=str(fake_ncu.path)), Project(tmp_path))
 
 
+def test_a_pattern_that_is_none_is_refused_before_anything_is_collected(fake_ncu, tmp_path: Path) -> None:
+    config = NcuConfig(path=str(fake_ncu.path), metrics=("regex:(",))
+    with pytest.raises(ConfigError, match=r"regex:\( is no regular expression: missing \)"):
+        make_setting(config, Project(tmp_path))
+
+
 @pytest.mark.parametrize("name", SETS)
 def test_every_metric_set_composes(name: str) -> None:
     config = compose([f"ncu={name}"]).ncu

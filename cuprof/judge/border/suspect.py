@@ -10,7 +10,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -132,9 +132,12 @@ class Suspect(AbstractContextManager["Suspect"]):
             sandbox = replace(sandbox, home=str(home))
             environment, confined = inner_environment(environment, sandbox), sandbox.write(self._folder.path)
         environment |= {"PYTHONUNBUFFERED": "1", MARK: str(self._folder.path)}
-        with shielded(), theirs, self._log.open("wb") as log:
+        with shielded(), theirs, self._log.open("wb") as log, ExitStack() as unless_started:
+            unless_started.callback(self._folder.cleanup)
+            unless_started.callback(self._pipe.close)
             handles = [log.fileno(), theirs.fileno(), *([memory] if memory >= 0 else [])]
             self._process = server.fork(environment, confined, handles)
+            unless_started.pop_all()
         try:
             packed = pickle.dumps(task)
             self._pipe.sendall(LENGTH.pack(len(packed)) + packed)
