@@ -151,11 +151,8 @@ def _find_folder(project: Project, url: str) -> Path:
 def _lock(file: Path) -> Iterator[None]:
     """Hold a file's lock, which ends with this process at the latest; raise BlockingIOError where it is held."""
     lock = file.with_suffix(".lock")
-    handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
+    with lock.open("ab") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
         if not file.exists():
             lock.unlink(missing_ok=True)
-    finally:
-        os.close(handle)
