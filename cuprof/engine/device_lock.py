@@ -6,7 +6,6 @@ process that holds it.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import os
@@ -14,7 +13,7 @@ import platform
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from cuprof.backends.registry import is_host
@@ -25,7 +24,6 @@ SHARED_FOLDER = Path("/tmp/cuprof-locks")
 """One folder for all users of the machine. The environment's temporary folder may differ from user to user."""
 FOR_ALL = 0o1777
 """Mode of a folder that all users may add to; the sticky bit keeps them from deleting one another's files."""
-KERNEL_LOCKS = Path("/proc/locks")
 
 
 class DeviceLocks:
@@ -103,8 +101,8 @@ def list_folders() -> tuple[Path, ...]:
 def find_holder(handle: int) -> int | None:
     """Return the process that holds an open file's lock, or None if Linux does not say (another container)."""
     file = os.fstat(handle)
-    with contextlib.suppress(OSError, ValueError):
-        for line in KERNEL_LOCKS.read_text().splitlines():
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/locks").read_text().splitlines():
             words = line.split()  # "1: FLOCK ADVISORY WRITE 1234 fd:01:5678 0 EOF"; those that wait have "->" second
             if words[1] == "FLOCK" and int(words[5].rpartition(":")[2]) == file.st_ino and int(words[4]) > 0:
                 return int(words[4])
@@ -113,7 +111,7 @@ def find_holder(handle: int) -> int | None:
 
 def is_stopped(pid: int) -> bool:
     """Return whether a process is suspended, by Ctrl-Z or a batch system, as far as Linux says."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     return False
 
@@ -128,7 +126,7 @@ def _open(folder: Path, name: str) -> int:
             handle = os.open(name, flags, dir_fd=place)
         except FileNotFoundError:
             # Made apart from being opened: Linux refuses O_CREAT on another user's file in a sticky folder.
-            with contextlib.suppress(FileExistsError):
+            with suppress(FileExistsError):
                 made = os.open(name, flags | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=place)
                 os.fchmod(made, 0o666)  # whatever the umask is
                 os.close(made)
@@ -140,12 +138,10 @@ def _open(folder: Path, name: str) -> int:
 
 
 def _open_folder(folder: Path) -> int:
-    try:
+    with suppress(FileExistsError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
         if folder != user_cache() / "locks":
             folder.chmod(FOR_ALL)
-    except FileExistsError:
-        pass
     follow = 0 if os.environ.get("CUPROF_LOCKS") else os.O_NOFOLLOW  # a chosen folder may be a link: /var/lock is
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | follow)

@@ -53,10 +53,7 @@ def typed_command() -> str:
 
 def run_git(folder: Path, *arguments: str) -> str | None:
     """Return what git says in a folder; None where it fails, or is not there."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=10, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    command = ["git", "-C", str(folder), *arguments]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+    return None

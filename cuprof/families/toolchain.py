@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
@@ -199,10 +200,8 @@ def is_installed(module: str) -> bool:
 def get_version(module: str) -> str:
     """Return the version of a module's distribution; "none" if it is not installed, "unknown" if it has no version."""
     for distribution in _get_requirement(module)[0]:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     if not is_installed(module):
         return "none"
     found = sorted(set(importlib.metadata.packages_distributions().get(module.partition(".")[0], ())))

@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import time
+from contextlib import suppress
 from typing import Any
 
 from cuprof.core.errors import UsageError, needing
@@ -79,11 +80,9 @@ class Ray(Launcher):
 
     def _is_head_away(self) -> bool:
         host, _, port = self._head.rpartition(":")
-        try:
+        with suppress(OSError):
             socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
             self._heard_at = time.monotonic()
-        except OSError:
-            pass
         return time.monotonic() - self._heard_at > HEAD_AWAY_S
 
     def _check_resources(self, ray: Any, needs: dict[str, Any]) -> None:
