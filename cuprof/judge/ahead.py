@@ -167,8 +167,7 @@ class Ahead:
     def _count(self, contender: Contender) -> int:
         """Return how many legs may be prepared at once, by cores and memory."""
         signatures = [self.family.signature(trial.problem) for trial in contender.trials]
-        arrays = [[*each.inputs.values(), *each.outputs.values()] for each in signatures]
-        copies = COPIES * max(sum(spec.nbytes for spec in specs) for specs in arrays)
+        copies = COPIES * max(signature.nbytes for signature in signatures)
         device = contender.trials[0].device
         on_device = ((device.memory_bytes if device else 0) - copies) // SHARE_OF_MEMORY // CONTEXT_BYTES
         return min(count_at_once(), on_device, available_bytes() // SHARE_OF_MEMORY // (CONTEXT_BYTES + copies))

@@ -84,8 +84,7 @@ class _Problem:
         if self.excluded:
             return
         self.signature: Signature = self._value("signature", family.signature)
-        arrays = (*self.signature.inputs.values(), *self.signature.outputs.values())
-        self.bytes: int = self._value("signature", lambda _: sum(array.nbytes for array in arrays))
+        self.bytes: int = self._value("signature", lambda _: self.signature.nbytes)
         self.useful_bytes: int = self._value("useful_bytes", lambda point: int(family.useful_bytes(point)))
         flops = family.flops
         self.flops: int | None = self._value("flops", lambda point: int(flops(point))) if flops else None
