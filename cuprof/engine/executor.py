@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from cuprof.backends.registry import get_spec, is_host
@@ -98,8 +97,7 @@ class Executor(Workers):
     def prepare(self, job: Job) -> None:
         """Have the worker do what a job needs beside the device, while others do so; `await_ready` waits for it."""
         self.building |= {trial.identity for trial in job.trials}
-        with suppress(WorkerDiedError):  # `await_ready` meets it again
-            self.worker.send(Prepare(job))
+        self.tell(Prepare(job))
 
     def await_ready(self, until: float, following_s: float = math.inf) -> bool:
         """Wait for what the worker builds or prepares; return whether it is done.
@@ -125,8 +123,7 @@ class Executor(Workers):
         """Have the worker open the devices that take long to open while the database is opened."""
         slow = tuple(name for name in self.devices if self.find_device(name) and get_spec(name).imports)
         if slow:
-            with suppress(WorkerDiedError):  # the next use of the worker reports it
-                self.worker.send(Open(slow))
+            self.tell(Open(slow))
 
     def calibrates(self, backend: str) -> bool:
         """Return whether times are held against what the device can do."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -266,8 +265,7 @@ def _load(config: SweepConfig, project: Project, executor: Executor) -> Family:
     """Load the configuration's family; a script may take seconds to import, so a worker imports it meanwhile."""
     origin = find_origin(config.family, project.folders("kernels"))
     if not isinstance(origin, Folder):
-        with suppress(WorkerError):
-            executor.worker.send(Load(origin))
+        executor.tell(Load(origin))
     return origin.load()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Self
 
 from cuprof.config.model import LimitsConfig
@@ -174,6 +175,11 @@ class Workers:
         if self._worker is None:
             self._worker, self.is_used = WorkerProcess(self.settings, self.sandbox), False
         return self._worker
+
+    def tell(self, message: object) -> None:
+        """Send the worker what has no answer of its own; the next use of one that has died reports that."""
+        with suppress(WorkerDiedError):
+            self.worker.send(message)
 
     def drop_worker(self) -> None:
         """End the worker at once; the next use starts a new one.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from cuprof.backends.buffers import available_bytes
@@ -22,7 +22,6 @@ from cuprof.core.records import Devices
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.executor import Executor
 from cuprof.engine.planning import Prepared
-from cuprof.engine.worker_process import WorkerDiedError
 from cuprof.families import Family
 from cuprof.interop.origins import AnyOrigin
 from cuprof.judge.contenders import Contender
@@ -180,10 +179,9 @@ def make_executor(config: SweepConfig, sandbox: Sandbox | None, devices: Devices
 
 def open_ahead(executor: Executor, backend: str, origin: AnyOrigin) -> None:
     """Have the worker open the device, and load the family where that is the user's own."""
-    with suppress(WorkerDiedError):  # the next use of the worker reports it
-        executor.worker.send(Open((backend,)))
-        if executor.sandbox is None:
-            executor.worker.send(Load(origin))
+    executor.tell(Open((backend,)))
+    if executor.sandbox is None:
+        executor.tell(Load(origin))
 
 
 def is_apart(contender: Contender) -> bool:
