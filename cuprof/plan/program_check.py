@@ -11,22 +11,9 @@ import numpy as np
 from cuprof.backends.registry import get_spec
 from cuprof.core.errors import FamilyError, ImpossibleError
 from cuprof.core.text import compare
+from cuprof.families import Copy, Execute, File, Fill, Invoke, Launch, Program, Reduced, Repeat, TensorMap, Texture
 from cuprof.families.model import Signature
-from cuprof.families.program import (
-    Argument,
-    Copy,
-    Execute,
-    File,
-    Fill,
-    Invoke,
-    Launch,
-    Program,
-    Reduced,
-    Repeat,
-    Step,
-    TensorMap,
-    Texture,
-)
+from cuprof.families.program import Argument, Step
 
 INT32 = range(-(2**31), 2**31)
 CLUSTER_BLOCKS = 16
