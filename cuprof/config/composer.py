@@ -43,7 +43,9 @@ def compose(overrides: Sequence[str], project: Project | None = None) -> SweepCo
     Raises:
         CuprofError: it does not compose or validate.
     """
-    return Composer(project or find_project(), overrides).config()
+    composer = Composer(project or find_project(), overrides)
+    with _explaining(composer.folders), _COMPOSING:
+        return composer.build(composer.compose(composer.overrides), "")
 
 
 def list_installed(group: str) -> list[str]:
@@ -67,11 +69,6 @@ class Composer:
         self._main = str(self.options.get("config_name", "config"))
         self.settings = choose_experiments(typed, self.folders, self._main.removesuffix(".yaml"))
         self.overrides, self.axes = read_settings(self.settings)
-
-    def config(self) -> SweepConfig:
-        """Return the configuration, composed and checked."""
-        with _explaining(self.folders), _COMPOSING:
-            return self.build(self.compose(self.overrides), "")
 
     def jobs(self, command_line: str) -> dict[str, SweepConfig]:
         """Return the settings of each job → its configuration, so that nothing runs where one does not compose."""

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cuprof.cli.hydra_app import read_arguments
-from cuprof.config.composer import Composer
+from cuprof.config.composer import compose
 from cuprof.core.project import Project
 
 FOLDER = Path(__file__).parents[2] / "docs" / "examples" / "kubernetes"
@@ -25,7 +25,7 @@ def test_the_manifest_fits_the_schema() -> None:
 def test_bad_input_ends_the_job_and_a_failed_trial_does_not(project: Project) -> None:
     (container,) = JOB["spec"]["template"]["spec"]["containers"]
     command, *words = container["args"]
-    config = Composer(project, read_arguments(command, words)[1]).config()
+    config = compose(read_arguments(command, words)[1], project)
     assert (config.exit, config.store.url != "") == ("done", True)
     rules = JOB["spec"]["podFailurePolicy"]["rules"]
     assert [rule["action"] for rule in rules if 2 in rule.get("onExitCodes", {}).get("values", [])] == ["FailJob"]
