@@ -233,10 +233,7 @@ class Surrogate(Strategy):
         return means, np.sqrt(self._process.variance * variances[0]), best[self.space.groups[self._pool]]
 
     def likely_left(self, group: int = 0) -> float | None:
-        """Return how much trying everything else is expected to improve a group's best, as a share; None if unknown.
-
-        This takes the model's errors as independent, which overestimates.
-        """
+        """Answer as `Strategy` says; this takes the model's errors as independent, which overestimates."""
         if self._is_right.sum() < 2:
             return None
         self._draw_near()
