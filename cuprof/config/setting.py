@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import types
-import typing
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Annotated, Any, Literal, Union
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -20,7 +19,7 @@ KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "
 @cache
 def list_kinds(section: type) -> Mapping[str, Any]:
     """Return field → its type, with msgspec's bounds, for a dataclass of settings."""
-    return typing.get_type_hints(section, include_extras=True)
+    return get_type_hints(section, include_extras=True)
 
 
 class Settings:
@@ -31,7 +30,7 @@ class Settings:
         group = section.__name__.removesuffix("Config").lower()
         prefix = "" if group == "sweep" else f"{group}."
         for name, kind in list_kinds(section).items():
-            kept = Mapping if typing.get_origin(kind) is Mapping else Settings | frozenset
+            kept = Mapping if get_origin(kind) is Mapping else Settings | frozenset
             if not isinstance(value := getattr(self, name), kept):
                 object.__setattr__(self, name, read_setting(prefix + name, kind, value))
         self.validate()
@@ -53,7 +52,7 @@ def read_setting(key: str, kind: Any, value: Any) -> Any:
         ConfigError: a value of the wrong type or out of range.
         UnknownNameError: a word that is not among the choices.
     """
-    origin, parts = typing.get_origin(kind), typing.get_args(kind)
+    origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         return None if value in (None, "auto") else read_setting(key, parts[0], value)
     if origin is Mapping:

@@ -15,8 +15,6 @@ from cuprof.ncu.report_file import read_report
 from cuprof.results.sweeps import list_taken_in, read_known
 from cuprof.store import Store
 
-METRIC_SET = "imported"
-
 
 @dataclass(frozen=True)
 class ImportResult:
@@ -79,7 +77,7 @@ def _import_report(path: Path, store: Store, artifacts: Path, name: str, cache_m
     artifact = keep_artifact(path, artifacts)
     found = find_conditions(path)
     conditions = replace(found, cache_mode=cache_mode or found.cache_mode)
-    common = Profile(None, name, State.OK, conditions, metric_set=METRIC_SET, artifact=artifact)
+    common = Profile(None, name, State.OK, conditions, metric_set="imported", artifact=artifact)
     with store.snapshot() as connection:
         labels, devices = read_known(connection, [identity for identity in launches if identity is not None])
         before = list_taken_in(connection, artifact.sha256)

@@ -61,8 +61,7 @@ class Home:
 
 class _Cupy(Home):
     def host(self, array: Any) -> np.ndarray:
-        found: np.ndarray = self.bring(array).get()
-        return found
+        return np.asarray(self.bring(array).get())
 
     def bring(self, array: Any) -> Any:
         return importlib.import_module("cupy").asarray(array)

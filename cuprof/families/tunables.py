@@ -7,7 +7,6 @@ the device. The answer is kept on disk until the file or Triton changes.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import importlib.util
 import inspect
 import json
