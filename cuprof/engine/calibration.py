@@ -182,10 +182,9 @@ def name_others(pids: Collection[int] | None) -> str:
 
 def _name(pid: int) -> str:
     """Return a process's name, for which psutil may read its command line: a stranger's can be gigabytes."""
-    try:
+    with suppress(psutil.Error):  # of another container
         return f"{psutil.Process(pid).name()} (pid {pid})"
-    except psutil.Error:  # of another container
-        return f"pid {pid}"
+    return f"pid {pid}"
 
 
 def find_kept(device: DeviceFacts) -> Calibration | None:

@@ -123,7 +123,7 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
     """Merge the spool files for this database whose processes have ended, and yield what became of each."""
     for file in sorted(_find_folder(project, store.url).glob("*.sqlite")):
         try:
-            with _lock(file):
+            with suppress(BlockingIOError), _lock(file):  # of a process that goes on
                 if not file.exists():  # another process was faster
                     continue
                 runs, notes = 0, list[str]()
@@ -135,8 +135,6 @@ def hand_in(store: Store, project: Project) -> Iterator[str]:
                     file.with_name(name).unlink(missing_ok=True)
                 yield f"runs handed in that were measured while the database was away: {runs}"
                 yield from notes
-        except BlockingIOError:
-            continue  # its process goes on
         except UnreachableStoreError:
             raise
         except (StoreError, OSError) as error:

@@ -121,13 +121,12 @@ def _find_folder(header: str, folders: Iterable[Path]) -> Path | None:
 
 def _locate(name: str) -> list[Path]:
     """Return what NVIDIA's own search finds in site-packages, conda and CUDA_HOME; it comes with cuda-bindings."""
-    try:
+    with suppress(ImportError, RuntimeError):  # an old release looks for libraries alone, or does not know the name
         from cuda.pathfinder import find_nvidia_header_directory
 
-        found = find_nvidia_header_directory(name)
-    except (ImportError, RuntimeError):  # an old release looks for libraries alone, or does not know the name
-        found = None
-    return [Path(found)] if found else []
+        if found := find_nvidia_header_directory(name):
+            return [Path(found)]
+    return []
 
 
 def _read_version(name: str, folders: Sequence[Path]) -> str:
