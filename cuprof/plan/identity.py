@@ -43,7 +43,7 @@ from cuprof.families.fingerprint import hash_text
 from cuprof.families.model import Family, Variant
 from cuprof.families.program import Program
 from cuprof.families.toolchain import find_headers, get_compiler, get_version, uses_headers
-from cuprof.plan.selection import Plan
+from cuprof.plan.model import Plan
 
 IDENTITY_VERSION = 2
 """Raise it whenever the hashed content changes, so that identities of two versions never match.

@@ -17,8 +17,9 @@ from cuprof.families.program import Program
 from cuprof.families.toolchain import check_requirements
 from cuprof.families.trace import blame
 from cuprof.plan.identity import Identifier
+from cuprof.plan.model import Exclusion, Plan, Selection
 from cuprof.plan.program_check import check_program
-from cuprof.plan.selection import Exclusion, Plan, Selection, points_of, read_selection
+from cuprof.plan.selection import points_of, read_selection
 
 T = TypeVar("T")
 

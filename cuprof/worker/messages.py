@@ -18,7 +18,7 @@ from cuprof.core.records import Calibration, DeviceFacts, Measure, Outcome, Tria
 from cuprof.families import Sample
 from cuprof.families.candidate import Extension
 from cuprof.interop.origins import AnyOrigin
-from cuprof.plan.selection import Exclusion
+from cuprof.plan.model import Exclusion
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from cuprof.families import Point
 from cuprof.families.candidate import Extension
 from cuprof.families.origin import Folder, Snapshot
 from cuprof.interop.origins import Definition
-from cuprof.plan.selection import Exclusion
+from cuprof.plan.model import Exclusion
 from cuprof.statistics.median import summarise
 from cuprof.worker import messages
 from cuprof.worker.messages import (
