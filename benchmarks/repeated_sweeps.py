@@ -25,6 +25,7 @@ import numpy as np
 from cuprof.comparison.compare import Options, compare, row_label
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, label_of, read_trials
+from cuprof.results.read import read_results
 from cuprof.results.sweeps import list_tried_sweeps
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
@@ -54,7 +55,7 @@ def read_repetitions(files: Iterable[str], without: str = "") -> dict[str, list[
     for file in files:
         with Store.open(f"sqlite:///{file}", create=False, read_only=True) as store, store.snapshot() as connection:
             for sweep in list_tried_sweeps(connection):
-                trials = read_trials(connection, [sweep.id])
+                trials = read_trials(connection, read_results(connection, [sweep.id]))
                 is_out = trials["variant"].map(lambda name: bool(without and re.search(without, name)))
                 timed = trials[(trials["measure"] != "") & ~is_out]
                 side = Side(str(sweep.id), "sweep", str(sweep.id), timed, Stored(connection.engine))

@@ -23,6 +23,7 @@ from cuprof.engine.ladder import sample_longer
 from cuprof.engine.observer import Observer
 from cuprof.engine.provenance import typed_command
 from cuprof.engine.running import run_sweep
+from cuprof.results.read import read_results
 from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import critical
 from cuprof.statistics.noise import PREPARED
@@ -72,7 +73,7 @@ def sample_more(
             found.append(run_sweep(_narrowed(stored, of_problem, comparison, url), project, observer).sweep_id)
     sweeps = tuple(found)
     with Store.reading(url) as connection:
-        trials, source = read_trials(connection, sweeps), Stored(connection.engine)
+        trials, source = read_trials(connection, read_results(connection, sweeps)), Stored(connection.engine)
     bases, news = (trials[_is_chosen(trials, rows, side)] for side in ("base", "new"))
     named = ", ".join(map(str, sweeps))
     notes: tuple[str, ...] = (

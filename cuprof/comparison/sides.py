@@ -198,7 +198,7 @@ class Finder:
                 places = zip(results["variant"], results["problem"], results["sweep_id"], strict=True)
                 own = [variant == name and chosen.get(problem) == sweep for variant, problem, sweep in places]
                 used = tuple(sweep for sweep in candidates if sweep in chosen.values())
-                trials = read_trials(connection, used, results=results[own])
+                trials = read_trials(connection, results[own])
                 where = list_first([_describe(candidates[sweep]) for sweep in used], MOST_SWEEPS)
                 label = f"{name_of(next(each(trials)))} in {where}"
                 sides.append(Side(text, "variant", label, trials, source, self.url, used))
@@ -251,7 +251,7 @@ class Finder:
         """Return some sweeps as one side, with a note for each that is not finished."""
         ids = tuple(sweep.id for sweep in sweeps)
         notes += tuple(f"sweep {sweep.id} is not finished ({sweep.state})" for sweep in sweeps if not sweep.is_finished)
-        trials, source = read_trials(connection, ids), Stored(connection.engine)
+        trials, source = read_trials(connection, read_results(connection, ids)), Stored(connection.engine)
         return Side(text, kind, description, trials, source, self.url, ids, notes)
 
     def _pick(self, sweeps: Sequence[SweepRow], text: str) -> SweepRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import finalize
@@ -15,7 +15,6 @@ from sqlalchemy.engine import Connection, Engine
 from cuprof.backends.registry import is_host
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
-from cuprof.results.read import read_results
 from cuprof.results.samples import read_pool, read_references, read_samples
 from cuprof.results.sweeps import list_devices, read_configurations
 from cuprof.statistics.contrasts import Known, learn
@@ -114,25 +113,15 @@ class Stored(Source):
             return read_references(connection, sweep_ids)
 
 
-def read_trials(
-    connection: Connection,
-    sweep_ids: Sequence[int],
-    variants: Collection[str] = (),
-    results: pd.DataFrame | None = None,
-) -> pd.DataFrame:
-    """Return the trials of some sweeps as a side has them; of a trial in several sweeps, the last one's.
+def read_trials(connection: Connection, results: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials in rows of `read_results` as a side has them; of a trial in several sweeps, the last one's.
 
     A measure without a sample that has a logarithm is none; a measure counts for a right trial alone.
-
-    Args:
-        variants: only these, all when empty.
-        results: what `read_results` returns of them, where it has been read already.
     """
-    frame = read_results(connection, sweep_ids, variants) if results is None else results
     on_host = {device.id: is_host(device.facts) for device in list_devices(connection)}
-    names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in frame)]
+    names = ["sweep_id", "trial_id", "min_ns", "max_ns", *(name for name in COLUMNS if name in results)]
     nowhere = is_host(None)
-    frame = frame[names].assign(on_host=[on_host.get(key, nowhere) for key in frame["device_id"]])
+    frame = results[names].assign(on_host=[on_host.get(key, nowhere) for key in results["device_id"]])
     (trial,) = number_keys(frame, by=("family", "variant", "backend", "problem", "tunables", "device"))
     (member,) = number_keys(frame, by=("sweep_id", "trial_id"))
     last = np.zeros(trial.size, dtype=np.int64)

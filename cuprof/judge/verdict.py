@@ -19,6 +19,7 @@ from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each
 from cuprof.core.point import Point
 from cuprof.core.records import Measure
 from cuprof.judge.report import Row
+from cuprof.results.read import read_results
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import SweepNoise
 from cuprof.statistics.samples import Samples
@@ -64,7 +65,8 @@ class Legs:
     def read(self, store: Store, sweep_id: int) -> None:
         """Read one more leg with its samples, before anything else runs."""
         with store.snapshot() as connection:
-            trials, source = read_trials(connection, [sweep_id], [self.variant]), Stored(connection.engine)
+            results = read_results(connection, [sweep_id], [self.variant])
+            trials, source = read_trials(connection, results), Stored(connection.engine)
         is_timed = trials["measure"] != ""
         samples = source.read(trials[is_timed])
         self.legs.append(Leg(trials.assign(timing_id=is_timed.cumsum() - 1), samples))

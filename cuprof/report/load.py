@@ -68,7 +68,7 @@ def load_study(
         results = read_results(connection, [sweep.id], whole=True)
         if results.empty:
             raise SelectionError(f"sweep {sweep.id} has no trials; run python -m cuprof sweep again")
-        side = Side("", "sweep", "", read_trials(connection, [sweep.id], results=results), Stored(connection.engine))
+        side = Side("", "sweep", "", read_trials(connection, results), Stored(connection.engine))
         # two trials of one name, which cuprof never writes in a sweep, are one there
         results = results[results["identity"].isin(side.trials["identity"])].reset_index(drop=True)
         frame, timings = make_frames(results, devices, description)

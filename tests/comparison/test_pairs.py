@@ -15,6 +15,7 @@ from cuprof.comparison.pairs import VariantComparisons
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import Stored, each, read_trials
 from cuprof.core.records import Measure, State
+from cuprof.results.read import read_results
 from cuprof.statistics.contrasts import contrast
 from cuprof.statistics.verdict import Verdict
 from cuprof.store import Store
@@ -36,7 +37,8 @@ def pick(sweep: Side, variant: str, n: int = 2**20, block: int = 64, device: str
 def read_sweep(store: Store, sweep: int) -> Side:
     """Return one sweep as a side."""
     with store.snapshot() as connection:
-        return Side(str(sweep), "sweep", "", read_trials(connection, [sweep]), Stored(connection.engine))
+        trials = read_trials(connection, read_results(connection, [sweep]))
+        return Side(str(sweep), "sweep", "", trials, Stored(connection.engine))
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +113,8 @@ def test_every_pair_is_what_the_command_says_to_the_last_digit(
 def test_a_database_of_the_first_revisions_gives_the_same_by_both_ways(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{STORED}"
     with Store.open(url, create=False, read_only=True) as store, store.snapshot() as connection:
-        sweep = Side("1", "sweep", "", read_trials(connection, [1]), Stored(connection.engine))
+        trials = read_trials(connection, read_results(connection, [1]))
+        sweep = Side("1", "sweep", "", trials, Stored(connection.engine))
     comparisons = VariantComparisons(sweep)
     (row,) = comparisons.rows("interleaved", "last_warp").values()
     (said,) = compared_by_command("reduction/interleaved", "reduction/last_warp", url, capsys)

@@ -15,6 +15,7 @@ from made import Made, fill
 from cuprof.comparison.compare import compare
 from cuprof.comparison.sides import Side, load_sides
 from cuprof.comparison.trials import Stored, read_trials
+from cuprof.results.read import read_results
 from cuprof.store import Store
 
 COUNT = 30
@@ -24,7 +25,8 @@ COUNT = 30
 def side(store: Store) -> Side:
     sweep = fill(store, [Made(f"v{place}", 50.0 + place) for place in range(COUNT)])
     with store.snapshot() as connection:
-        return Side("1", "sweep", "", read_trials(connection, [sweep]), Stored(connection.engine))
+        trials = read_trials(connection, read_results(connection, [sweep]))
+        return Side("1", "sweep", "", trials, Stored(connection.engine))
 
 
 @contextmanager
@@ -72,7 +74,7 @@ def test_samples_are_held_of_a_part_at_a_time(
 def test_of_a_trial_in_two_sweeps_the_later_ones_stands(store: Store, side: Side) -> None:
     again = fill(store, [Made("v3", 99.0, source="v2")], seed=2)
     with store.snapshot() as connection:
-        trials = read_trials(connection, [1, again])
+        trials = read_trials(connection, read_results(connection, [1, again]))
     assert len(trials) == COUNT
     assert trials["variant"].tolist()[-1] == "v3"
     assert trials["run_sweep_id"].tolist() == [1] * (COUNT - 1) + [again]
