@@ -187,7 +187,7 @@ class Recorder:
             reused: identity → the stored run that the sweep goes by.
         """
         new = [trial for trial in trials if trial.identity not in self.members]
-        self.store.enlist(self.sweep_id, new, len(self.members), reused or {})
+        self.store.enlist(self.sweep_id, new, len(self.members), reused)
         self.members.update(trial.identity for trial in new)
 
     def take_over(self) -> None:

@@ -160,11 +160,7 @@ class Store:
     profiled = transaction(counters.profiled)
 
     def enlist(
-        self,
-        sweep_id: int,
-        listed: Sequence[Trial],
-        first: int = 0,
-        reused: Mapping[str, StoredTrial] = MappingProxyType({}),
+        self, sweep_id: int, listed: Sequence[Trial], first: int = 0, reused: Mapping[str, StoredTrial] | None = None
     ) -> None:
         """Write the rows of trials and their membership in the sweep; see `cuprof.store.trials.enlist`.
 
@@ -173,7 +169,7 @@ class Store:
         """
         for start in range(0, len(listed), PART):
             part = listed[start : start + PART]
-            known = {trial.identity: reused[trial.identity] for trial in part if trial.identity in reused}
+            known = {trial.identity: reused[trial.identity] for trial in part if reused and trial.identity in reused}
             self._write(partial(trials.enlist, sweep_id=sweep_id, trials=part, first=first + start, reused=known))
 
     def merge(self, source: Source, paths: Mapping[str, str] = MappingProxyType({})) -> Merged:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from types import MappingProxyType
 from typing import Any
 
 import sqlalchemy as sa
@@ -25,11 +24,7 @@ ENLISTING = "enlisting"
 
 
 def enlist(
-    connection: Connection,
-    sweep_id: int,
-    trials: Sequence[Trial],
-    first: int = 0,
-    reused: Mapping[str, StoredTrial] = MappingProxyType({}),
+    connection: Connection, sweep_id: int, trials: Sequence[Trial], first: int, reused: Mapping[str, StoredTrial]
 ) -> None:
     """Write the rows of the trials and their membership in the sweep; existing rows stay.
 
@@ -79,7 +74,7 @@ def exchange(connection: Connection, sweep_id: int, identity: str, trial: Trial)
         return  # done already: by a transaction that the server could not confirm, or by a station that took it over
     connection.execute(sa.delete(t.sweep_trial).where(of_sweep, t.sweep_trial.c.trial_id == former.id))
     _forget(connection, former.id)
-    enlist(connection, sweep_id, [trial], former.ordinal)
+    enlist(connection, sweep_id, [trial], former.ordinal, {})
     connection.execute(
         sa.update(t.sweep_trial)
         .where(of_sweep, t.sweep_trial.c.trial_id == find_keys(connection, [trial.identity])[trial.identity])
