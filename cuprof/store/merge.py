@@ -22,13 +22,12 @@ from cuprof.store import tables as t
 from cuprof.store.connection import checking
 from cuprof.store.outcomes import SET_STATE
 from cuprof.store.refusals import find_fault, find_samples_fault, find_timing_fault
-from cuprof.store.rows import among
+from cuprof.store.rows import Row, among
 from cuprof.store.source import Source
 from cuprof.store.sweeps import lock, mark_device
 from cuprof.store.trials import VARIANT_KEY
 from cuprof.store.types import fingerprint
 
-Row = dict[str, Any]
 SEEN, REFUSED = -1, -2
 """Stand for the key of a row that is not taken: its owner is here already, or it was refused."""
 

@@ -12,17 +12,13 @@ from sqlalchemy.engine import Connection
 
 from cuprof.store.types import plain
 
+Row = dict[str, Any]
 AT_ONCE = 5000
 """Rows of a large result that are in memory at a time."""
 
 
 def upsert(
-    connection: Connection,
-    table: sa.Table,
-    rows: Sequence[dict[str, Any]],
-    *,
-    key: Sequence[str],
-    update: Sequence[str] = (),
+    connection: Connection, table: sa.Table, rows: Sequence[Row], *, key: Sequence[str], update: Sequence[str]
 ) -> None:
     """Insert rows; where one with the same key is there, set its `update` columns and leave the others as they are."""
     if not rows:
@@ -42,12 +38,7 @@ def upsert(
 
 
 def save(
-    connection: Connection,
-    table: sa.Table,
-    rows: Sequence[dict[str, Any]],
-    *,
-    key: Sequence[str],
-    update: Sequence[str] = (),
+    connection: Connection, table: sa.Table, rows: Sequence[Row], *, key: Sequence[str], update: Sequence[str] = ()
 ) -> dict[Any, int]:
     """Store rows as `upsert` does and return their ids by the value of `key`, a tuple of several.
 
@@ -60,14 +51,14 @@ def save(
     mark, size = itemgetter(*key), len(key)
     query = sa.select(*(table.c[name] for name in (*key, "id", *update)))
 
-    def find(wanted: Sequence[dict[str, Any]]) -> dict[Any, Sequence[Any]]:
+    def find(wanted: Sequence[Row]) -> dict[Any, Sequence[Any]]:
         chosen = among(connection, table.c[key[-1]], dict.fromkeys(row[key[-1]] for row in wanted))
         rows = connection.execute(query.where(chosen)).all()
         return {row[:size] if size > 1 else row[0]: row[size:] for row in rows}
 
     found = find(rows)
 
-    def is_stored(row: dict[str, Any]) -> bool:
+    def is_stored(row: Row) -> bool:
         return mark(row) in found and found[mark(row)][1:] == tuple(plain(row[name]) for name in update)
 
     if changed := [row for row in rows if not is_stored(row)]:
@@ -93,7 +84,7 @@ def list_of(column: Any) -> Any:
     return sa.ARRAY(column.type).with_variant(sa.JSON(), "sqlite")
 
 
-def columns_of(table: sa.Table, record: object, **others: Any) -> dict[str, Any]:
+def columns_of(table: sa.Table, record: object, **others: Any) -> Row:
     """Return the columns of a table that a record has under the same names, with others added or replaced."""
     known = {name: getattr(record, name, table) for name in table.c.keys()}  # noqa: SIM118 - a table has no keys()
     return {name: value for name, value in known.items() if value is not table} | others
