@@ -13,15 +13,7 @@ from cuprof.backends.registry import find_spec
 from cuprof.comparison.trials import number_keys
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
-from cuprof.statistics.noise import (
-    AS_MODELLED,
-    MANY_CONTROLS,
-    NO_NOISE,
-    PREPARED,
-    NoiseModel,
-    SweepNoise,
-    estimate_scale,
-)
+from cuprof.statistics.noise import AS_MODELLED, MANY_CONTROLS, PREPARED, NoiseModel, SweepNoise, estimate_scale
 
 ONE_LAUNCH = NoiseModel("CUDA, one launch", 0.002, 75.0)
 SEVERAL_LAUNCHES = NoiseModel("CUDA, several launches or a library", 0.002, 200.0)
@@ -63,7 +55,7 @@ def model_border(rows: pd.DataFrame) -> pd.DataFrame:
 
 def noise_within(rows: pd.DataFrame) -> np.ndarray:
     """Return the noise of the times of comparisons within one sweep, (n, 3): the fields of `Noise`."""
-    found = np.tile(NO_NOISE, (len(rows), 1))
+    found = Contrasts.none_of(len(rows)).noise
     prepared = ((rows["measure"] == Measure.COLD.value) & rows["base_on_host"] & rows["new_on_host"]).to_numpy(bool)
     times = (rows.loc[prepared, f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new"))
     found[prepared] = SweepNoise("assumed", {PREPARED: AS_MODELLED}).of(PREPARED, PREPARED, *times)
