@@ -100,7 +100,6 @@ class Stored(Source):
         return Known(*(Pools(*map(np.concatenate, zip(*each, strict=True))) for each in learned)).take(places)
 
     def settings(self, sweep_id: int, measure: Measure, backend: str) -> Mapping[str, Any]:
-        """Return those of the sweep's settings that decide what a number of a measure on a back end means."""
         if sweep_id not in self._settings:
             with reading(self._engine) as connection:
                 configuration = read_configurations(connection, [sweep_id]).get(sweep_id, {})
@@ -108,7 +107,6 @@ class Stored(Source):
         return relevant_settings(measure, self._settings[sweep_id], backend)
 
     def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        """Return the references of some sweeps."""
         with reading(self._engine) as connection:
             return read_references(connection, sweep_ids)
 
