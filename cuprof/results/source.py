@@ -78,10 +78,9 @@ class KernelSource:
         """
         counters = self.counters
         reasons: list[dict[str, int]] = [{} for _ in counters.sass]
-        for reason, found in counters.stalls.items():
-            if reason not in NO_STALLS:
-                for number, samples in found.items():
-                    reasons[number][reason] = samples
+        for reason in self.reasons:
+            for number, samples in counters.stalls[reason].items():
+                reasons[number][reason] = samples
         stalled = [sum(each.values()) for each in reasons]
         return pd.DataFrame(
             {
@@ -92,7 +91,7 @@ class KernelSource:
                 "line": counters.lines,
                 "executed": counters.executed,
                 "stalled": stalled,
-                "share": _shares(stalled),
+                "share": [samples / max(1, self.stalled) for samples in stalled],
                 "reason": [_leading(each) for each in reasons],
                 "reasons": reasons,
             }
@@ -113,7 +112,7 @@ class KernelSource:
         found = found.reset_index()
         texts = [self.text(file, line) for file, line in zip(found["file"], found["line"], strict=True)]
         found.insert(2, "text", pd.Series(texts, dtype=object))
-        return found.assign(share=_shares(found["stalled"].tolist()), reason=found["reasons"].map(_leading))
+        return found.assign(share=found["stalled"] / max(1, self.stalled), reason=found["reasons"].map(_leading))
 
     @cached_property
     def causes(self) -> dict[int, int]:
@@ -283,11 +282,6 @@ def read_lines(file: str) -> list[str]:
         return path.read_text(encoding="utf-8", errors="replace").split("\n")
     except (OSError, ValueError):
         return []
-
-
-def _shares(stalled: Sequence[int]) -> list[float]:
-    total = sum(stalled)
-    return [samples / total if total else 0.0 for samples in stalled]
 
 
 def _leading(reasons: Mapping[str, int]) -> str:
