@@ -162,6 +162,9 @@ class Problem:
     def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
         """Return the objection of the family's own `verify` to results, or an empty string."""
         family = self.family
+        for name in outputs.keys() - {*self.unread, *family.at_most}:  # of the latter `verify` knows what counts
+            if outputs[name].dtype == bool and outputs[name].view(np.uint8).max(initial=0) > 1:
+                return f"output {name} holds bytes that are neither 0 nor 1"
         try:
             with read_only(inputs):
                 own = {name: array.copy() for name, array in expected.items()}

@@ -153,6 +153,14 @@ def test_poisoned_integers_are_wrong() -> None:
     assert not check(poisoned, np.arange(4, dtype=np.int64)).passed
 
 
+@pytest.mark.parametrize("byte", [0xFF, 0x5A, 0x7E])
+def test_a_byte_that_is_no_truth_value_is_not_true(byte: int) -> None:
+    unwritten = np.full(4, byte, np.uint8).view(bool)
+    for expected in (np.ones(4, bool), np.ones(4)):
+        assert not compare({"y": unwritten}, {"y": expected}, Tolerance(relative=0.5)).passed
+        assert compare({"y": np.ones(8, bool)[::2]}, {"y": expected}, Tolerance()).passed
+
+
 def test_complex_results_are_compared_in_both_parts() -> None:
     assert check([1 + 2j], [1 + 2j]).passed
     found = check([1 + 2j], [1 + 5j], Tolerance(absolute=1.0))

@@ -140,6 +140,19 @@ def test_a_result_that_is_wrong_only_later_is_found_by_verify() -> None:
     assert re.search(r"wrong in \d+ of \d+ executions that were compared: verify says that it is wrong", found.message)
 
 
+def test_a_truth_value_that_nobody_wrote_is_not_shown_to_verify_as_true() -> None:
+    parts: dict[str, Any] = {
+        "signature": lambda p: Signature({"x": Array((8,), "float32")}, {"y": Array((8,), "bool")}),
+        "reference": lambda *_: {},
+        "tolerance": lambda *_: {},
+        "verify": lambda p, inputs, outputs, e: bool(outputs["y"].all()),
+    }
+    found = Small(**parts).run(lambda *_: None)
+    assert found.state is State.WRONG_RESULT
+    assert "output y holds bytes that are neither 0 nor 1" in found.message
+    assert Small(**parts).run(lambda inputs, outputs, call: outputs["y"].fill(True)).state is State.OK
+
+
 def test_a_fault_of_verify_is_the_familys_by_function_file_and_line() -> None:
     def verify(problem, inputs, outputs, expected):
         return outputs["z"]
