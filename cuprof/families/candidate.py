@@ -7,8 +7,10 @@ itself to the family of its definition. Sources and solutions run nothing here.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,14 +45,23 @@ class Extension:
     only: str = ""
 
 
-def copy_family(folder: Path, into: Path, file: Path, text: bytes) -> tuple[Path, Extension]:
+def copy_family(
+    folder: Path, into: Path, file: Path, text: bytes, without: Collection[str] = ()
+) -> tuple[Path, Extension]:
     """Copy a family's folder with a Python file beside its family.py; return the copy and the file's extension.
 
     The file is not read again, so that what runs is `text`, whatever has become of it since.
     The text of the file's functions is then part of their identity, as is that of the family's own functions.
+
+    Args:
+        without: files that are not copied, by their real paths.
     """
-    copy = into / folder.name
-    shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+    copy, unneeded = into / folder.name, shutil.ignore_patterns("__pycache__", ".*")
+
+    def leave_out(place: str, names: list[str]) -> set[str]:
+        return unneeded(place, names) | {name for name in names if os.path.realpath(Path(place, name)) in without}
+
+    shutil.copytree(folder, copy, ignore=leave_out)
     name = file.name
     while (copy / name).exists():
         name = f"candidate_{name}"

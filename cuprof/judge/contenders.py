@@ -89,6 +89,7 @@ class Entrance:
         sandbox: for what reads a file, which sees only that and the folder given.
         limit_s: how long reading a file may take.
         server: starts the processes that read.
+        files: all that ask to be admitted; none sees another.
     """
 
     family: Family
@@ -101,6 +102,7 @@ class Entrance:
     sandbox: Callable[[Path, Path], Sandbox | None]
     limit_s: float
     server: ForkServer
+    files: Sequence[Path]
 
     def admit(self, file: Path, number: int) -> list[Contender | Candidate]:
         """Return the variants of a file, those with no trial as candidates; or one candidate if it failed already.
@@ -122,7 +124,7 @@ class Entrance:
             elif file.suffix == PYTHON:
                 into = self.workshop / str(number)
                 into.mkdir()
-                folder, extension = copy_family(origin.folder, into, file, text)
+                folder, extension = copy_family(origin.folder, into, file, text, self._list_others(file))
                 origin = Folder(folder)
         except OSError as error:  # it was there a moment ago
             return _refused(file, Ruling.UNUSABLE, f"it cannot be read: {one_line(str(error))}")
@@ -157,6 +159,12 @@ class Entrance:
             return _refused(file, Ruling.WRONG, str(lie))
         reasons = "; ".join(f"{each.label}: {each.reason}" for each in outlined.excluded[:3])
         return _refused(file, Ruling.UNUSABLE, f"none of its trials remain: {one_line(reasons)}")
+
+    def _list_others(self, file: Path) -> set[str]:
+        """Return the other files, but for those that the family itself is made of."""
+        folder, variants = self.family.origin.folder, self.family.variants.values()
+        named = [each for one in variants for each in (one.source, *one.files) if each]
+        return {*map(str, self.files)} - {str(file), *self.family.code, *(str(folder / each) for each in named)}
 
     def _list_absent(self, file: Path, there: Sequence[Contender], outlined: Outlined) -> Iterator[Candidate]:
         """Yield the variants that a file's process said have no trial anywhere, and the first reason of each."""

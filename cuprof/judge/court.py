@@ -249,6 +249,7 @@ class _Trial:
             sandbox=partial(self.warden.confine, devices=False),
             limit_s=config.limits.build_s,
             server=self.server,
+            files=self.request.candidates,
         )
         for number, file in enumerate(self.request.candidates):
             for contender in entrance.admit(file, number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -38,6 +39,20 @@ def test_a_name_with_dots_reaches_the_family_too(tmp_path: Path) -> None:
     lines = "from .family import FACTOR\n@family.cpu('mine')\ndef mine(problem, tune, inputs, outputs): pass\n"
     copy, extension = copy_family(FAMILY, tmp_path / "copy", tmp_path / "mine.v2.py", lines.encode())
     assert extend(load_family(copy), extension) == ("mine",)
+
+
+def test_a_copy_has_none_of_the_other_candidates(tmp_path: Path) -> None:
+    folder = tmp_path / "vector"
+    shutil.copytree(FAMILY, folder)
+    (folder / "below").mkdir()
+    for name in ("one.py", "below/two.py", "below/three.py"):
+        (folder / name).write_text(name)
+    (folder / "link.py").symlink_to("one.py")
+    without = [str(folder / name) for name in ("one.py", "below/two.py")]
+    copy, _ = copy_family(folder, tmp_path / "copy", folder / "mine.py", b"", without)
+    copied = {str(path.relative_to(copy)) for path in copy.rglob("*.py")}
+    own = {str(path.relative_to(FAMILY)) for path in FAMILY.rglob("*.py")}
+    assert copied == {"below/three.py", "mine.py", *own}
 
 
 def test_an_error_of_the_author_s_own_keeps_its_log() -> None:

@@ -19,6 +19,7 @@ import pytest
 from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.engine.observer import Observer
+from cuprof.families.origin import load_family
 from cuprof.interop.origins import copy_alone
 from cuprof.judge import contenders
 from cuprof.judge.border.signals import Ask
@@ -28,7 +29,7 @@ from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
-from tests.judge.conftest import FEW, QUICK, Court, N, even_host, take_as_long, take_each
+from tests.judge.conftest import FEW, QUICK, ROOT, Court, N, even_host, take_as_long, take_each
 from tests.living import command_of
 
 HONEST = """
@@ -493,16 +494,42 @@ def test_files_that_change_while_others_are_read_end_nothing(court: Court, monke
             os.mkfifo(pipe)
         return admit(self, file, number)
 
-    def copy_later(folder: Path, into: Path, file: Path, text: bytes) -> Any:
+    def copy_later(folder: Path, into: Path, file: Path, *others: Any) -> Any:
         if file.name == kept.name:
             kept.write_text("raise ValueError")
-        return copy(folder, into, file, text)
+        return copy(folder, into, file, *others)
 
     monkeypatch.setattr(contenders.Entrance, "admit", admit_later)
     monkeypatch.setattr(contenders, "copy_family", copy_later)
     first, *others = court.judge(pipe, kept, other, measure=FEW).candidates
     assert (first.ruling, first.message.endswith("it is not a file")) == (Ruling.UNUSABLE, True), first
     assert [len(each.rows) for each in others] == [1, 1], others
+
+
+SPY = """
+from pathlib import Path
+
+@family.cpu("spy")
+def spy(problem, tune, inputs, outputs):
+    seen = [path for path in Path(__file__).parent.rglob("*.py") if "se" + "cret" in path.read_text()]
+    raise ValueError(f"sees {seen}")
+"""
+
+
+@pytest.mark.parametrize("folder", ["", "below"])
+def test_a_candidate_in_the_familys_folder_is_not_copied_with_it(court: Court, folder: str) -> None:
+    beside = court.family / folder / "other.py"
+    beside.parent.mkdir(exist_ok=True)
+    beside.write_text("# a secret")
+    spy = court.judge(beside, court.write("spy.py", SPY), measure=FEW).candidates[-1]
+    assert "ValueError: sees []" in spy.message, spy
+
+
+def test_what_the_family_is_made_of_is_copied_also_where_it_is_judged(court: Court) -> None:
+    folder, mine = ROOT / "kernels" / "reduction", court.folder / "mine.py"
+    family, own = load_family(folder), [folder / name for name in ("family.py", "passes.py", "vector4.cu")]
+    entrance = Mock(family=family, files=[*own, mine, court.folder / "other.py"])
+    assert contenders.Entrance._list_others(entrance, mine) == {str(court.folder / "other.py")}
 
 
 @pytest.mark.usefixtures("_even_host")
