@@ -33,7 +33,7 @@ from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Susp
 from cuprof.judge.clock import LATE, Clock
 from cuprof.judge.examiner import Examiner, FoundError
 from cuprof.judge.sets import LONG_NS, Pool, Sets
-from cuprof.sandbox.confinement import find_most_pipes, find_most_threads
+from cuprof.sandbox.confinement import can_send_files, find_most_pipes, find_most_threads
 from cuprof.sandbox.settings import Sandbox
 from cuprof.worker.messages import Job, JobTrial, WorkerSettings
 from cuprof.worker.problem import Problem
@@ -137,7 +137,7 @@ class BorderExecutor(Executor):
         memory, threads, _, pipes = map(sum, zip(*weights, strict=True))
         most = self.confined.memory_bytes // KEPT_SHARE if self.confined is not None else 0
         is_small = threads <= find_most_threads() and pipes <= find_most_pipes() and (not most or memory <= most)
-        return len(weights) <= MOST_KEPT and is_small and referee.leaves_room()
+        return len(weights) <= MOST_KEPT and is_small and can_send_files() and referee.leaves_room()
 
     def calibrates(self, backend: str) -> bool:
         """Return False for the host, whose executions the border's own clock times."""

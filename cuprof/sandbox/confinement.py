@@ -15,6 +15,7 @@ import re
 import resource
 import select
 import signal
+import socket
 import stat
 import struct
 import sys
@@ -46,7 +47,8 @@ MOST_LOG_BYTES = 1 << 30
 MOST_FILES, SOCKET_BYTES = 512, 1 << 18
 """Files that a process may have open, and how much memory the kernel keeps for one where it is a full socket. Sockets
 may hold 750 more on their way to a process, which no process shows. The kernel counts these for a user, and refuses to
-send any beyond the sender's own limit: others, who usually have 1024, can still send theirs."""
+send any beyond the sender's own limit: others, who usually have 1024, can still send theirs. Of threads that send at
+the same time it lets each through before any has counted, so that there may be thousands; see `can_send_files`."""
 MOST_THREADS, THREADS_SHARE = 4096, 4
 """Of all processes together: the machine has numbers for 32768 by default. A container or a user may have fewer: one in
 N of them, since candidates that wait may have as many as the one whose turn it is."""
@@ -95,6 +97,7 @@ def confine(sandbox: Sandbox, close: tuple[int, ...] = ()) -> None:
         _keep(first, inside, sandbox, group)
     if group:
         group.close()
+    os.setsid()  # what is inside sets how much of a processor this process's session gets; the keeper's stays as it is
     control(PR_SET_NO_NEW_PRIVS, 1)
     is_apart = False
     if not sandbox.namespaces:
@@ -358,6 +361,21 @@ def _name_special(path: str) -> str:
             return f"{file.st_dev} {file.st_ino}"
         return EPOLL if not stat.S_IFMT(file.st_mode) and os.readlink(path) == EPOLL else ""  # noqa: PTH115
     return ""
+
+
+def can_send_files() -> bool:
+    """Return whether confined processes of this user could send open files now, as those do that compile."""
+    own, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(own, MOST_FILES), most))
+        try:
+            socket.send_fds(ours, [b"?"], [ours.fileno()])
+        except OSError:
+            return False
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (own, most))
+    return True
 
 
 def find_most_pipes() -> int:

@@ -58,6 +58,9 @@ SETS_THREADS = (
 another value they seem to succeed: libraries name the thread that they start, and a filter cannot tell whose it is."""
 BUFFERS = (socket.SO_SNDBUF, socket.SO_RCVBUF, SO_SNDBUFFORCE, SO_RCVBUFFORCE)
 """Options that have the kernel keep more for a socket than it counts for. They seem to succeed."""
+SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF = 26, 50, 51, 52
+PROGRAMS = (SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF, SO_ATTACH_REUSEPORT_EBPF)
+"""Options that give a socket a program, for which all users of the machine together have little memory."""
 SHARED_NAMELESS = 0x21
 """Flags of `mmap`: MAP_SHARED | MAP_ANONYMOUS, memory that stays when no process has it in its size any more."""
 CLONE_FILES, CLONE_THREAD, CLONE_NEWUSER, CLOSE_RANGE_UNSHARE = 0x400, 0x10000, 0x10000000, 2
@@ -138,6 +141,8 @@ def refuse_calls(*, devices: bool = False, alone: bool = False) -> None:
         rules.add_rule(bindings.ERRNO(0), name, bindings.Arg(place, bindings.NE, own))
     for option in BUFFERS:
         rules.add_rule(bindings.ERRNO(0), "setsockopt", equals(1, socket.SOL_SOCKET), equals(2, option))
+    for option in PROGRAMS:
+        rules.add_rule(bindings.ERRNO(errno.EPERM), "setsockopt", equals(1, socket.SOL_SOCKET), equals(2, option))
     # A UNIX socket reaches others' through any folder that is visible; pairs reach their own kind alone. NVIDIA's
     # driver makes one all the same (else cuInit fails with 304), and goes on if nobody answers.
     others = bindings.Arg(0, bindings.GT, AF_UNIX)

@@ -345,20 +345,29 @@ def test_one_that_ended_before_it_had_any_code_of_a_stranger_is_accused_of_nothi
 
 
 @pytest.mark.parametrize(
-    ("memory", "threads", "pipes", "count", "leaves", "has_room"),
+    ("memory", "threads", "pipes", "count", "leaves", "sends", "has_room"),
     [
-        (1 << 26, 4, 9, 2, True, True),
-        (1 << 28, 4, 9, 2, True, False),
-        (1 << 20, 4000, 9, 2, True, False),
-        (1 << 20, 4, 100, 2, True, False),
-        (1 << 20, 4, 9, 9, True, False),
-        (1 << 20, 4, 9, 2, False, False),
+        (1 << 26, 4, 9, 2, True, True, True),
+        (1 << 28, 4, 9, 2, True, True, False),
+        (1 << 20, 4000, 9, 2, True, True, False),
+        (1 << 20, 4, 100, 2, True, True, False),
+        (1 << 20, 4, 9, 9, True, True, False),
+        (1 << 20, 4, 9, 2, False, True, False),
+        (1 << 20, 4, 9, 2, True, False, False),
     ],
 )
 def test_those_that_wait_hold_together_less_than_one_may(
-    memory: int, threads: int, pipes: int, count: int, leaves: bool, has_room: bool, monkeypatch: pytest.MonkeyPatch
+    memory: int,
+    threads: int,
+    pipes: int,
+    count: int,
+    leaves: bool,
+    sends: bool,
+    has_room: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("cuprof.judge.referee.find_most_pipes", lambda: 128)
+    monkeypatch.setattr("cuprof.judge.referee.can_send_files", lambda: sends)
     found = {"suspect.weigh.return_value": Held(memory, threads, 0, pipes), "leaves_room.return_value": leaves}
     waiting = [Mock(**found) for _ in range(count)]
     runner = Mock(confined=Sandbox(memory_bytes=1 << 30))

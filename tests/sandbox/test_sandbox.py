@@ -308,6 +308,32 @@ def count_resident(file: Path) -> int:
         return sum(page & 1 for page in pages)
 
 
+def test_what_watches_it_is_of_another_session(sandbox: Sandbox) -> None:
+    """Linux weighs sessions against one another, by a number in a file of any of their processes."""
+    assert run("print(os.getsid(os.getppid()) == os.getppid())", sandbox).stdout == "True\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without other processes")
+def test_open_files_under_way_that_hinder_others_are_noticed() -> None:
+    code = """
+import os, resource, socket
+from cuprof.sandbox.confinement import can_send_files
+os.setuid(54_321)
+resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
+print(can_send_files())
+pairs = [socket.socketpair() for _ in range(4)]
+for ours, theirs in pairs:
+    socket.send_fds(ours, [b"?"], [0] * 200)
+print(can_send_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+for ours, theirs in pairs:
+    theirs.close()
+print(can_send_files())
+"""
+    command, environment = [sys.executable, "-c", code], child_environment()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT)
+    assert done.stdout == "True\nFalse 700\nTrue\n", done.stderr
+
+
 def test_of_a_process_that_has_ended_nothing_counts() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root becomes another user")
@@ -662,7 +688,14 @@ try:
     print("datagrams made")
 except OSError:
     print("datagrams refused")
-print("pair", len(socket.socketpair()))
+pair = socket.socketpair()
+for option in (26, 50, 51, 52):  # SO_ATTACH_FILTER, _BPF, _REUSEPORT_CBPF, _REUSEPORT_EBPF
+    try:
+        pair[0].setsockopt(socket.SOL_SOCKET, option, b"")
+        print("a socket's program attached")
+    except OSError as error:
+        print("a socket's program", "refused" if error.errno == errno.EPERM else error)
+print("pair", len(pair))
 print("processes", subprocess.run(["true"]).returncode)
 """
 
@@ -671,7 +704,7 @@ print("processes", subprocess.run(["true"]).returncode)
 def test_no_namespace_no_family_and_no_hidden_memory_is_to_be_had(sandbox: Sandbox) -> None:
     pytest.importorskip("pyseccomp", reason="pip install pyseccomp")
     *refused, pair, processes = run(INSIDE, sandbox).stdout.splitlines()
-    assert len(refused) == 26
+    assert len(refused) == 30
     assert all(line.endswith("refused") for line in refused), refused
     assert (pair, processes) == ("pair 2", "processes 0")
 
