@@ -67,7 +67,7 @@ FEW_FILES = 64
 EPOLL = "anon_inode:[eventpoll]"
 REFUSED = 125
 """Exit code of the keeper if the system refused its sandbox."""
-SIZES = re.compile(rb"^Vm(?:Size|RSS|PTE|Swap):\s+(\d+) kB", re.MULTILINE)
+SIZES = re.compile(rb"^(?:Vm(?:Size|RSS|PTE|Swap)|HugetlbPages):\s+(\d+) kB", re.MULTILINE)
 MAP_BYTES, LINK_BYTES, PAGE, MOST_MAPS = 352, 64, 4096, 65530
 """What the kernel keeps for a mapping, of a page or more, and for each generation of processes before it; and how many
 a process may have by default. The kernel tells their number only by listing them all; CUDA reserves room for more than

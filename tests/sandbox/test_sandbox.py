@@ -732,6 +732,12 @@ def test_policies_of_memory_seem_done(sandbox: Sandbox) -> None:
     assert run(code, replace(sandbox, devices=False)).stdout == "0\n"
 
 
+def test_huge_pages_count() -> None:
+    """They are in no other figure; few machines have any to give."""
+    status = b"VmSize:\t  9 kB\nVmRSS:\t  1 kB\nVmPTE:\t  2 kB\nVmSwap:\t  3 kB\nHugetlbPages:\t  2048 kB\n"
+    assert confinement.SIZES.findall(status) == [b"9", b"1", b"2", b"3", b"2048"]
+
+
 def test_pages_on_a_disk_count() -> None:
     status = b"VmSize:\t 9 kB\nVmLck:\t 8 kB\nVmRSS:\t 3 kB\nVmPTE:\t 2 kB\nVmSwap:\t 1 kB\n"
     assert confinement.SIZES.findall(status) == [b"9", b"3", b"2", b"1"]
