@@ -14,7 +14,7 @@ import pytest
 from cuprof.sandbox import cgroup, confinement
 from cuprof.sandbox.cgroup import PREFIX, ROOT, join_group
 from cuprof.sandbox.settings import Sandbox
-from tests.sandbox.test_sandbox import GROUPED, full, refusal, run  # noqa: F401
+from tests.sandbox.confined import GROUPED, run
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_groups_that_killed_keepers_left_are_removed(own: Path) -> None:
 
 
 @pytest.fixture
-def limited(full: Sandbox) -> Sandbox:  # noqa: F811
+def limited(full: Sandbox) -> Sandbox:
     """Return a sandbox whose memory the kernel limits."""
     if (group := join_group(1 << 28)) is None:
         pytest.skip("no control group can be made here")
