@@ -18,7 +18,7 @@ from cuprof.core.errors import FamilyError, FamilyFault
 from cuprof.core.point import Point
 from cuprof.core.records import Check
 from cuprof.families import Arrays, Chance, Family, Signature, Tolerance, Tolerances, Variant
-from cuprof.families.arrays import by_field
+from cuprof.families.arrays import by_field, is_floating
 from cuprof.families.trace import blame
 from cuprof.worker.compare import NOT_LOOKED_AT, check_tolerance, compare, in_order
 from cuprof.worker.messages import Job
@@ -160,11 +160,28 @@ class Problem:
         return replace(check, passed=False, error=float("inf"), message=wrong) if wrong else check
 
     def _verify(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
-        """Return the objection of the family's own `verify` to results, or an empty string."""
+        """Return the objection of the family's own `verify` to results, or an empty string.
+
+        It cannot see what nobody wrote. Where it alone knows which rows count, either of two values must content it.
+        """
+        judged = {name: outputs[name] for name in outputs.keys() - {*expected, *self.unread}}
+        junk = {name: found for name, array in by_field(judged).items() if (found := _find_junk(array)).any()}
+        if counted := [name for name in junk if name.partition(".")[0] not in self.family.at_most]:
+            return f"output {counted[0]} holds NaN, or bytes that are no truth value"
+        if not junk:
+            return self._ask(outputs, inputs, expected, look)
+        for value in (0, 1):
+            filled = {name: array.copy() for name, array in judged.items()}
+            for name, array in by_field(filled).items():
+                if name in junk:
+                    array[junk[name]] = value
+            if objection := self._ask({**outputs, **filled}, inputs, expected, look):
+                return objection
+        return ""
+
+    def _ask(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
+        """Return what `verify` says against results, or an empty string."""
         family = self.family
-        for name in outputs.keys() - {*self.unread, *family.at_most}:  # of the latter `verify` knows what counts
-            if outputs[name].dtype == bool and outputs[name].view(np.uint8).max(initial=0) > 1:
-                return f"output {name} holds bytes that are neither 0 nor 1"
         try:
             with read_only(inputs):
                 own = {name: array.copy() for name, array in expected.items()}
@@ -185,6 +202,13 @@ class Problem:
             return "" if said else "verify says that it is wrong"
         wanted = "None, True, False, a reason or a Chance"
         raise FamilyFault(f"verify() at {self.point.label} returned a {type(said).__name__}, and must return {wanted}")
+
+
+def _find_junk(array: np.ndarray) -> np.ndarray:
+    """Return which elements are NaN, or bytes that are no truth value."""
+    if array.dtype == bool:
+        return array.view(np.uint8) > 1
+    return np.isnan(array) if is_floating(array) else np.zeros(array.shape, bool)
 
 
 def as_long_as(signature: Signature, inputs: Arrays) -> dict[str, np.ndarray]:

@@ -140,17 +140,49 @@ def test_a_result_that_is_wrong_only_later_is_found_by_verify() -> None:
     assert re.search(r"wrong in \d+ of \d+ executions that were compared: verify says that it is wrong", found.message)
 
 
-def test_a_truth_value_that_nobody_wrote_is_not_shown_to_verify_as_true() -> None:
+def fits(results: np.ndarray) -> bool:
+    """Return what a verify says that asks for faults, so that NaN has none."""
+    fields = [results[name] for name in results.dtype.names or ()] or [results]
+    return not any((np.abs(1 - one.astype(np.float64)) > 0.1).any() for one in fields)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "field"), [("bool", ""), ("float32", ""), ([("a", "int32"), ("b", "bool")], ".b"), ("bfloat16", "")]
+)
+def test_what_nobody_wrote_is_not_shown_to_verify(dtype: Any, field: str) -> None:
     parts: dict[str, Any] = {
-        "signature": lambda p: Signature({"x": Array((8,), "float32")}, {"y": Array((8,), "bool")}),
+        "signature": lambda p: Signature({"x": Array((8,), "float32")}, {"y": Array((8,), dtype)}),
         "reference": lambda *_: {},
         "tolerance": lambda *_: {},
-        "verify": lambda p, inputs, outputs, e: bool(outputs["y"].all()),
+        "verify": lambda p, inputs, outputs, e: fits(outputs["y"]),
     }
     found = Small(**parts).run(lambda *_: None)
     assert found.state is State.WRONG_RESULT
-    assert "output y holds bytes that are neither 0 nor 1" in found.message
-    assert Small(**parts).run(lambda inputs, outputs, call: outputs["y"].fill(True)).state is State.OK
+    assert f"output y{field} holds NaN, or bytes that are no truth value" in found.message
+    assert Small(**parts).run(lambda inputs, outputs, call: outputs["y"].fill(1)).state is State.OK
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_where_verify_alone_knows_what_counts_it_is_content_with_any_value_there(dtype: str) -> None:
+    parts: dict[str, Any] = {
+        "signature": lambda p: Signature(
+            {"x": Array((8,), "float32")}, {"y": Array((8,), dtype), "y_rows": Array((1,), "int64")}
+        ),
+        "reference": lambda *_: {},
+        "tolerance": lambda *_: {},
+        "at_most": ("y",),
+        "verify": lambda p, inputs, outputs, e: not (np.abs(1 - outputs["y"][: outputs["y_rows"][0]]) > 0.1).any(),
+    }
+
+    def some(count: int) -> Callable[[Any, Any, int], None]:
+        def write(inputs: Any, outputs: Any, call: int) -> None:
+            outputs["y"][:count], outputs["y_rows"][0] = 1, 5
+
+        return write
+
+    assert Small(**parts).run(some(5)).state is State.OK
+    found = Small(**parts).run(some(4))
+    assert (found.state, "verify says that it is wrong" in found.message) == (State.WRONG_RESULT, True)
 
 
 def test_a_fault_of_verify_is_the_familys_by_function_file_and_line() -> None:
