@@ -20,7 +20,7 @@ from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project
 from cuprof.core.records import FAILED, DeviceFacts, Devices, Outcome, State, Unavailable
 from cuprof.core.scratch import ScratchFolder
-from cuprof.core.text import one_line
+from cuprof.core.text import list_first, one_line
 from cuprof.engine.device_lock import DeviceLocks
 from cuprof.engine.devices import find_devices, open_executors
 from cuprof.engine.executor import Executor
@@ -58,6 +58,10 @@ MOST_TRIALS = 1000
 """Of one variant: all of them are described to each candidate's process, and each is timed in every leg."""
 MOST_READ = 1 << 16
 """Look for their names in this much of a file."""
+SAME_RESULTS = (
+    "it is right and as fast, but results for some inputs are right for all others, so that remembering them cannot be "
+    "told from computing; give the family inputs that change its results, or a narrower tolerance"
+)
 CLAIMS = {
     "wrong_result": "wrong result",
     "implausible": "impossible time",
@@ -340,6 +344,9 @@ class _Trial:
         for contender, (rows, problems) in zip(running, compared, strict=True):
             ruling = Ruling.GOOD if is_accepted(rows) and not problems else Ruling.NOT_FASTER
             reasons = [*([] if rows else ["none of its trials could be compared"]), *problems]
+            blind = [each.problem.label for each in rows if not course.border.tells.get(each.problem, True)]
+            if blind and ruling is Ruling.GOOD:
+                ruling, reasons = Ruling.UNUSABLE, [f"at {list_first([*dict.fromkeys(blind)], 3)} {SAME_RESULTS}"]
             decided = _candidate(contender, bases[contender.kind].variant, ruling, "; ".join(reasons))
             evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
             judged.append((contender, replace(decided, rows=rows, evidence=evidence)))

@@ -75,6 +75,7 @@ class Border:
     Attributes:
         waiting: origin, extension, problem and trial → one of an earlier turn, whose process waits for the next one.
         pools: back end and problem → contents, while a trial uses them.
+        tells: problem → whether a candidate that remembers results would be noticed; see `Problem.tells_apart`.
     """
 
     config: SweepConfig
@@ -83,6 +84,7 @@ class Border:
     server: ForkServer
     waiting: dict[tuple[AnyOrigin, Extension | None, Point, JobTrial], Referee] = field(default_factory=dict)
     pools: WeakValueDictionary[tuple[str, Point], Pool] = field(default_factory=WeakValueDictionary)
+    tells: dict[Point, bool] = field(default_factory=dict)
 
     def close(self) -> None:
         """End the processes that wait for another turn."""
@@ -256,6 +258,8 @@ class Referee:
             raise FamilyError(str(error) if isinstance(error, FamilyError) else describe(error)) from error
         border.pools[job.backend, job.problem] = pool
         self.problem = pool.problem
+        if job.problem not in border.tells:
+            border.tells[job.problem] = self.problem.tells_apart()
         variant = replace(next(iter(border.family.variants.values())), tolerance=None)
         if job.extension is None:
             variant = border.family.variant(job.trials[0].variant)

@@ -31,6 +31,9 @@ MEMORY_SHARE = 16
 """Draw further sets only while they fit into 1/N of the host's free memory,"""
 MOST_S = 10.0
 """and only if the first set and its reference took no longer than this."""
+MOST_DRAWS, DRAWS_S = 16, 2.0
+"""Try this many further sets, for so long, before right results are said not to depend on the inputs: small ones are
+often equal by chance."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,28 @@ class Problem:
             return _compute_reference(self.family, self.point, self.signature, inputs)
         except Exception as error:  # no error here is a variant's fault
             raise FamilyFault(str(error)) from error
+
+    def tells_apart(self) -> bool:
+        """Return whether right results for some inputs are wrong for others, so that remembering them is noticed.
+
+        Results that `verify` alone knows are taken for such, and those of which there is no room for another set.
+        """
+        (first, *others), outputs, until = self.standards, self.signature.outputs, monotonic() + DRAWS_S
+        known = {name: array for name, array in first.expected.items() if array.size}
+        if outputs.keys() != first.expected.keys() or not known or not _affords([self.signature.nbytes]):
+            return True
+        with np.errstate(all="ignore"):
+            kept = {name: array.astype(outputs[name].type) for name, array in first.expected.items()}
+        for _ in range(MOST_DRAWS):
+            try:
+                other = others.pop() if others else self.find_right(self.draw())
+                if not self.compare(kept, other, other.tolerances, 1).passed:
+                    return True
+            except Exception:  # whoever needs the family's function that failed says so
+                return True
+            if monotonic() > until:
+                break
+        return False
 
     def hold(self, variant: Variant, standard: Standard) -> Tolerances:
         """Return the tolerances for a variant's results on one set: its own tolerance if it states one.

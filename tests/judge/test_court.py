@@ -516,6 +516,17 @@ def spy(problem, tune, inputs, outputs):
 """
 
 
+def test_nobody_is_good_where_results_are_the_same_for_all_inputs(court: Court) -> None:
+    """A candidate that computes them once, before the clock runs, is right on inputs that it has never seen."""
+    file = court.family / "family.py"
+    file.write_text(file.read_text().replace('"x": rng.', '"x": np.random.default_rng(7).'))
+    some = replace(QUICK, min_samples=12, max_samples=12, max_seconds=1e3, patience_seconds=1e3)
+    with even_host(lambda file: take_each(1_000 if file else 20_000)):
+        (found,) = court.judge(court.write("honest.py", HONEST), measure=some).candidates
+    assert (found.ruling, len(found.rows)) == (Ruling.UNUSABLE, 1), found
+    assert "results for some inputs are right for all others" in found.message
+
+
 @pytest.mark.parametrize("folder", ["", "below"])
 def test_a_candidate_in_the_familys_folder_is_not_copied_with_it(court: Court, folder: str) -> None:
     beside = court.family / folder / "other.py"

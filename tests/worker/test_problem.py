@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import current_thread
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +54,26 @@ def test_where_there_is_no_room_for_further_sets_none_is_drawn(monkeypatch: pyte
     monkeypatch.setattr(module, "available_bytes", lambda: module.MEMORY_SHARE * 4 * N - 1)
     for at_once in (False, True):
         assert len(Problem.make(make_twice(N), JOB, at_once=at_once).sets) == 1
+
+
+def test_results_that_are_the_same_for_all_inputs_tell_nothing_apart() -> None:
+    def tells(draws: Callable[[np.random.Generator], Any], **parts: Any) -> bool:
+        family = make_twice(N)
+        family.generate = lambda point, rng: {"x": np.full(N, draws(rng), np.float32)}
+        return Problem.make(replace(family, **parts), JOB).tells_apart()
+
+    assert tells(lambda rng: rng.random())
+    assert tells(lambda rng: rng.integers(2))  # equal for every other draw
+    assert not tells(lambda rng: np.random.default_rng(42).random())
+    near = lambda rng: 1 + rng.random() / 1e3  # noqa: E731
+    assert tells(near)
+    assert not tells(near, tolerance=lambda *_: Tolerance(relative=0.01))
+    assert tells(near, tolerance=lambda *_: Tolerance(relative=0.01), verify=lambda *_: False)
+
+
+def test_what_verify_alone_knows_is_taken_to_tell_them_apart() -> None:
+    family = replace(make_twice(N), reference=lambda *_: {}, verify=lambda *_: True)
+    assert Problem.make(family, JOB).tells_apart()
 
 
 def test_results_are_compared_with_the_reference_of_their_own_set() -> None:
