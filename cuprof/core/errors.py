@@ -143,9 +143,11 @@ class ProfilerError(CuprofError):
 
 
 def explain(error: Exception | None) -> CuprofError | None:
-    """Return the error to show: one of ours, that a disk or a quota is full, or a path too long; None for any other."""
+    """Return the error to show: one of ours, or of a path or an output that the system refuses; None for any other."""
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError(f"the path {str(error.filename)[:99]}… is too long for a file; choose a shorter one")
+    if isinstance(error, PermissionError) and error.filename:
+        return UsageError(f"{error.filename}: permission denied; check its permissions and its folder's")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
         return StoreError(f"the output cannot be written: {error.strerror}")
     return error if isinstance(error, CuprofError) else None

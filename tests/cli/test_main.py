@@ -76,6 +76,7 @@ def test_what_is_optional_is_not_called_required(cli: Cli, command: str, missing
         (UsageError("no"), 2, "error: no"),
         (StoreError("locked"), 2, "error: locked"),
         (KeyboardInterrupt(), 130, "interrupted"),
+        (PermissionError(13, "", "kept/x.py"), 2, "error: kept/x.py: permission denied; check its permissions and its"),
     ],
 )
 def test_errors_become_one_line_and_an_exit_code(
@@ -91,12 +92,13 @@ def test_errors_become_one_line_and_an_exit_code(
     assert result.err.count("\n") == 1
 
 
-def test_an_unexpected_error_keeps_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError(), PermissionError(1, "of no file")], ids=repr)
+def test_an_unexpected_error_keeps_its_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(words: list[str]) -> int:
-        raise ZeroDivisionError
+        raise error
 
     monkeypatch.setattr(entry, "_dispatch", fail)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(type(error)):
         cli("sweep")
 
 
