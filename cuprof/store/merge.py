@@ -169,8 +169,9 @@ class Merge:
             return {}
         names = dict.fromkeys((*part.key, *part.same, "id", "run_id"))
         columns = [part.table.c[name] for name in names if name in part.table.c]
-        rows = (row._asdict() for row in self.connection.execute(sa.select(*columns)))
-        return {part.mark(row): row for row in rows}
+        with checking(self.connection.engine.url):
+            rows = (row._asdict() for row in self.connection.execute(sa.select(*columns)))
+            return {part.mark(row): row for row in rows}
 
     def _translate(self, part: Part, row: Row) -> int:
         """Give a row the keys that what it refers to has here; return SEEN or REFUSED where it is not taken, else 0.

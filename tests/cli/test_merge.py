@@ -63,6 +63,18 @@ def test_refused_rows_are_counted_and_the_target_still_has_a_report(
     assert cli("report", "experiment=reduction").exit_code == 0
 
 
+@pytest.mark.parametrize("value", ["5", "'yesterday'"])
+def test_a_target_with_a_wrong_date_is_named(cli: Callable[..., Result], project: Project, value: str) -> None:
+    shutil.copy(WHOLE, "good.sqlite")
+    shutil.copy(WHOLE, "bad.sqlite")
+    with closing(sqlite3.connect("bad.sqlite")) as raw:
+        raw.execute(f"UPDATE run SET recorded_at = {value}")
+        raw.commit()
+    told = cli("merge", "good.sqlite", "--store", "bad.sqlite")
+    assert (told.exit_code, told.err.count("\n")) == (2, 1)
+    assert "bad.sqlite is damaged or was changed by hand" in told.err
+
+
 @pytest.mark.parametrize("source", ["nowhere.sqlite", "notes.sqlite"])
 def test_a_refused_database_leaves_no_new_one(cli: Callable[..., Result], project: Project, source: str) -> None:
     Path("notes.sqlite").write_text("no database at all, though it has such a name")
