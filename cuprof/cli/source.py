@@ -55,6 +55,8 @@ def main(argv: Sequence[str]) -> None:
     arguments = PARSER.parse_intermixed_args(argv)
     if arguments.html and (other := "--json" if arguments.json else "--sass" if arguments.sass else ""):
         raise UsageError(f"--html writes a page and {other} says how to print; leave one of the two out")
+    if arguments.html and arguments.html.is_dir():
+        raise UsageError(f"--html {arguments.html} is a folder; name a file")
     from cuprof.results.source import find_sources
     from cuprof.store import Store
 

@@ -227,6 +227,13 @@ def test_an_imported_report_has_a_page_of_all_its_kernels(
     assert "cannot be written" in nowhere.err
 
 
+@pytest.mark.parametrize("folder", [".", "./", "", "/"])
+@pytest.mark.usefixtures("project")
+def test_a_page_is_no_folder(cli: Cli, imported: Path, folder: str) -> None:
+    refused = cli("source", "source_counters", "--store", str(imported), "--html", folder)
+    assert (refused.exit_code, refused.err) == (2, f"error: --html {Path(folder)} is a folder; name a file\n")
+
+
 @pytest.mark.parametrize("option", ["--json", "--sass"])
 def test_a_page_and_another_form_exclude_each_other(cli: Cli, tmp_path: Path, option: str) -> None:
     refused = cli("source", "theirs", "--html", str(tmp_path / "heat.html"), option)
