@@ -12,6 +12,7 @@ import threading
 import traceback
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cuprof import __version__
@@ -168,6 +169,10 @@ def _dispatch(words: list[str]) -> int:
     if words[0] in ("-V", "--version", "version"):
         print(f"cuprof {__version__}")
         return 0
+    try:
+        Path.cwd()  # whatever a command does with a relative path would fail on it
+    except FileNotFoundError:
+        raise UsageError("the current folder has been removed; change to another one") from None
     if words[0] in ("-sc", "--shell-completion"):
         return Command("", "completion").run(words)
     if (command := COMMANDS.get(words[0])) is None:

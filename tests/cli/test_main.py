@@ -53,6 +53,17 @@ def test_version(cli: Cli, word: str) -> None:
     assert cli(word).out == f"cuprof {__version__}\n"
 
 
+@pytest.mark.parametrize("argv", ["list families", "sweep x.py", "compare a.json b.json", "query best --store a.db"])
+def test_a_removed_current_folder_is_one_line(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: str
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    result = cli(*argv.split())
+    assert (result.exit_code, result.err) == (2, "error: the current folder has been removed; change to another one\n")
+
+
 def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
     result = cli("swep")
     assert (result.exit_code, result.err) == (2, "error: unknown command 'swep': did you mean sweep?\n")
