@@ -107,9 +107,9 @@ def compare(
             raise UsageError(f"{what} is of type {type(given[what]).__name__}; give the function itself")
     if not isinstance(name, str) or (name and not NAME.fullmatch(name)):
         raise UsageError(f"name is {name!r}; make it of letters a-z and A-Z, digits and _.+-")
-    kernels = [one if isinstance(one, Kernel) else kernel(one) for one in variants]
-    given |= {what: as_names(given[what]) for what in ("outputs", "in_place", "any_order", "files")}
-    given["at_most"] = dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names(at_most)))
+    kernels = [one if isinstance(one, Kernel) else kernel()(one) for one in variants]
+    given |= {what: as_names(what, given[what]) for what in ("outputs", "in_place", "any_order", "files")}
+    given["at_most"] = dict(at_most if isinstance(at_most, Mapping) else dict.fromkeys(as_names("at_most", at_most)))
     asked = {axis: _values(axis, value) for axis, value in axes.items()}
     if loaded := loading.get():
         place, families = loaded
@@ -126,7 +126,7 @@ def compare(
         family = define([_with_absolute_paths(one) for one in kernels], name, place, given, asked)
         from cuprof.api.result import run  # late: a wrong argument is told at once
 
-        return run(take_snapshot(family, Path(scratch)), as_names(settings), find_project())
+        return run(take_snapshot(family, Path(scratch)), as_names("settings", settings), find_project())
 
 
 class Defined:

@@ -242,7 +242,7 @@ def kernel(
     described = Kernel(
         tunables={key: read_values(key, one) for key, one in tunables.items() if not callable(one)},
         derived={key: one for key, one in tunables.items() if callable(one)},
-        **given | {"files": as_names(files), "setup": tuple(setup)},
+        **given | {"files": as_names("files", files), "setup": tuple(setup)},
     )
     if what is None:
         return lambda function: _of_function(described, function)

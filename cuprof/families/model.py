@@ -23,7 +23,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from cuprof.core.errors import FamilyError, UnknownNameError
+from cuprof.core.errors import FamilyError, UnknownNameError, UsageError
 from cuprof.core.point import Axes, Coordinate, Point
 from cuprof.families.program import Argument, Array, Program
 from cuprof.families.tunables import Constraint, explain_unlisted, list_tunables, read_configurations, read_constraint
@@ -363,7 +363,7 @@ class Family:
             kernel: the function whose `@triton.autotune` configurations become the variant's tunables; empty to state
                 `tunables`.
         """
-        details["requires"] = ("triton", *as_names(details.get("requires", ())))
+        details["requires"] = ("triton", *as_names("requires", details.get("requires", ())))
         if not kernel:
             return self.kernel(name, backend="cuda", source=source, **details)
 
@@ -387,11 +387,11 @@ class Family:
         self, name: str, *, requires: Sequence[str], backend: str = "cuda", **details: Any
     ) -> Callable[[CallMaker], CallMaker]:
         """Register a library call on device arrays; the decorated function prepares and returns a callable."""
-        return self._register(name, backend, "library", requires=as_names(requires), **details)
+        return self._register(name, backend, "library", requires=as_names("requires", requires), **details)
 
     def cpu(self, name: str, *, requires: Sequence[str] = (), **details: Any) -> Callable[[CallMaker], CallMaker]:
         """Register a function on NumPy arrays; the decorated function prepares and returns a callable."""
-        return self._register(name, "cpu", "cpu", requires=as_names(requires), **details)
+        return self._register(name, "cpu", "cpu", requires=as_names("requires", requires), **details)
 
     def variant(self, name: str) -> Variant:
         """Return the variant of that name, or raise `UnknownNameError`, which names the nearest ones."""
@@ -424,6 +424,10 @@ class Family:
         return register
 
 
-def as_names(given: str | Sequence[Any]) -> tuple[Any, ...]:
-    """Return several names as a tuple; a text is one name."""
-    return (given,) if isinstance(given, str) else tuple(given)
+def as_names(what: str, given: str | Sequence[Any]) -> tuple[Any, ...]:
+    """Return several names as a tuple; a text is one name. A value that can be none raises `UsageError`."""
+    names = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for each in names:
+        if not isinstance(each, Iterable | Path):
+            raise UsageError(f"{what} has a value of type {type(each).__name__}; give a name, or a list of names")
+    return names

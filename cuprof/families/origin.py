@@ -195,7 +195,7 @@ def read_settings(script: Path) -> tuple[str, ...]:
                 made = [one for one in ast.walk(source.tree) if isinstance(one, ast.Assign)]
                 given = next((one.value for one in made if ast.unparse(one.targets[0]) == given.id), given)
             with suppress(ValueError):
-                return as_names(ast.literal_eval(given)) if given is not None else ()
+                return as_names("settings", ast.literal_eval(given)) if given is not None else ()
             raise FamilyError(
                 f"{script}, line {node.lineno}: settings= must be a list of texts: the file is not run yet"
             )
