@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             with guarded_output() as output:
                 code = _run(words)
                 output.flush()  # what cannot be written is found here, and not while Python ends
-                lost = explain(output.failure)
+                lost = explain(output.failure, is_output=True)
                 code = max(code, print_error(lost)) if lost else code
             return _finish(code, is_process)
         except KeyboardInterrupt:  # between two steps; a request is heard once, so there is no other

@@ -151,7 +151,7 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
         if isinstance(error, AttributeError | LookupError | TypeError):
             said = "a value does not fit the type that !! names before it"
         elif isinstance(error, OSError):
-            said = "it is a single value; write NAME: VALUE"
+            said = error.strerror or "it is a single value; write NAME: VALUE"
         raise ConfigError(f"{f'{file} cannot be read' if file else 'the settings do not compose'}: {said}") from None
 
 

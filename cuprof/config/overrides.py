@@ -105,7 +105,7 @@ def _read_mapping(name: str, folders: Sequence[Path]) -> dict[str, Any]:
     path = next(filter(Path.is_file, (folder / f"{name}.yaml" for folder in folders)), None)
     try:
         raw = msgspec.yaml.decode(path.read_bytes()) if path else None
-    except (msgspec.DecodeError, *FAULTS):
+    except (msgspec.DecodeError, OSError, *FAULTS):
         return {}  # Hydra reports it
     return raw if isinstance(raw, dict) else {}
 

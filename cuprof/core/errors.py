@@ -142,14 +142,16 @@ class ProfilerError(CuprofError):
     exit_code = 2
 
 
-def explain(error: Exception | None) -> CuprofError | None:
-    """Return the error to show: one of ours, or of a path or an output that the system refuses; None for any other."""
+def explain(error: Exception | None, *, is_output: bool = False) -> CuprofError | None:
+    """Return the error to show: one of ours, or of a path or a disk that the system refuses; None for any other."""
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return UsageError(f"the path {str(error.filename)[:99]}… is too long for a file; choose a shorter one")
     if isinstance(error, PermissionError) and error.filename:
         return UsageError(f"{error.filename}: permission denied; check its permissions and its folder's")
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
-        return StoreError(f"the output cannot be written: {error.strerror}")
+        is_known = is_output or error.errno != errno.EIO  # which reading may meet too
+        what = "the output cannot be written" if is_known else f"{error.filename or 'a file'} cannot be read or written"
+        return StoreError(f"{what}: {error.strerror}")
     return error if isinstance(error, CuprofError) else None
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cuprof.core.errors import ConfigError
+from cuprof.core.files import open_regular
 
 MARKER = "cuprof.toml"
 """The file at the top of a project; `cuprof init` writes it. It may hold `database = "<SQLAlchemy URL>"`."""
@@ -78,7 +79,7 @@ def find_project(start: Path | None = None) -> Project:
     That is the nearest folder upwards with a `cuprof.toml`; in a source checkout the checkout; else `start` itself.
 
     Raises:
-        ConfigError: the marker file is not valid TOML, or holds something unknown.
+        UsageError: the marker file cannot be read, is not valid TOML, or holds something unknown.
     """
     start = (start or Path.cwd()).resolve()
     for folder in (start, *start.parents):
@@ -145,7 +146,7 @@ def find_existing(folder: Path) -> Path:
 
 
 def _read_database(marker: Path, root: Path) -> str:
-    with marker.open("rb") as file:
+    with open_regular(marker) as file:
         text = file.read(MOST_BYTES + 1)
     if not text.strip() and len(text) <= MOST_BYTES:
         return ""

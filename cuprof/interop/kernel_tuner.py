@@ -32,7 +32,7 @@ from cuprof.families.arrays import home_of, to_host
 from cuprof.families.computation import Computation
 from cuprof.families.kernel import BLOCK_NAMES, Kernel, read_values
 from cuprof.families.origin import as_if_alone, family_name, own_imports
-from cuprof.families.syntax import imported_files
+from cuprof.families.syntax import imported_files, read_source
 from cuprof.families.tolerances import by_type, longest_sum
 from cuprof.families.trace import blame, describe
 
@@ -139,7 +139,7 @@ class _Call:
             self._refuse(f"a kernel_source that is a {type(source).__name__}")
         if isinstance(source, Path) or ("\n" not in source and Path(self.script.parent, source).is_file()):
             file = Path(self.script.parent, source)
-            return file.read_text(encoding="utf-8"), str(file)
+            return read_source(file), str(file)
         return source, ""
 
     def _name_arguments(self) -> tuple[dict[str, Any], list[str]]:

@@ -100,7 +100,7 @@ def find_origin(name: str, folders: Sequence[Path]) -> AnyOrigin:
     if name.endswith(".py"):
         if not path.is_file():
             raise FamilyError(f"there is no file {name}; name a Python file, or a family")
-        tree = parse_file(path).tree if TUNER.encode() in path.read_bytes() else ast.Module([], [])
+        tree = parse_file(path).tree if TUNER.encode() in read_regular(path) else ast.Module([], [])
         roots = {name.partition(".")[0] for node in ast.walk(tree) for name in imported_names(node)}
         return TunerScript(path) if TUNER in roots and "cuprof" not in roots else Script(path)
     if name.endswith(".json") or (is_path(name) and path.is_dir()):

@@ -152,6 +152,25 @@ def test_an_invalid_marker_file(cli: Cli, scale: Project, text: str, said: str) 
     assert result.err.endswith(f'cuprof.toml may hold database = "<SQLAlchemy URL>" and nothing else: {said}\n')
 
 
+def test_a_file_that_fails_while_it_is_read_is_named(cli: Cli, scale: Project) -> None:
+    (scale.root / "tuner.py").write_text("import kernel_tuner\nkernel_tuner.tune_kernel('k', 'bad.cu', 1, [], {})\n")
+    for command, name in (
+        ("compare bad.json bad.json", "bad.json"),
+        ("ncu-import bad.ncu-rep", "bad.ncu-rep"),
+        ("sweep bad.py", "bad.py"),
+        ("sweep tuner.py", "bad.cu"),
+        ("sweep bad", "conf/experiment/bad.yaml"),
+        ("list families", "cuprof.toml"),
+    ):
+        (scale.root / name).unlink(missing_ok=True)
+        (scale.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (scale.root / name).symlink_to("/proc/self/mem")  # opens as a file, and has no first byte
+        result = cli(*command.split())
+        assert result.exit_code == 2
+        assert result.err.startswith("error: ")
+        assert result.err.endswith(f"{name} cannot be read: Input/output error\n"), result.err
+
+
 def test_a_report_without_a_sweep(cli: Cli, scale: Project) -> None:
     result = cli("report", "experiment=scale")
     assert result.exit_code == 2

@@ -10,6 +10,8 @@ from typing import TextIO, cast
 import pytest
 from rich.console import Console
 
+from cuprof.cli.main import main
+from cuprof.cli.output import print_error
 from cuprof.cli.progress import LiveProgress, Progress
 from cuprof.cli.stream import Output, guarded_output, styled
 from cuprof.core.records import Outcome, State, Trial
@@ -42,6 +44,17 @@ def test_a_failure_is_remembered_and_the_rest_dropped(code: int) -> None:
     assert (stream.getvalue(), stream.asked) == ("one", 2)
     assert isinstance(output.failure, OSError)
     assert output.failure.errno == code
+
+
+def test_only_output_that_fails_is_called_output(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", Failing(errno.EIO))
+        assert main(["--version"]) == 2
+    assert capfd.readouterr().err == "error: the output cannot be written: no\n"
+    with pytest.raises(OSError, match="no"):  # of whatever was read
+        print_error(OSError(errno.EIO, "no"))
 
 
 def test_a_closed_stream_and_none_are_no_error() -> None:

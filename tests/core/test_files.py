@@ -28,3 +28,11 @@ def test_a_file_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
         read_regular(file)
     os.truncate(file, 2)
     assert read_regular(file, 2) == b"\0\0"
+
+
+def test_a_read_that_fails_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bad").symlink_to("/proc/self/mem")  # opens as a file, and has no first byte
+    with pytest.raises(UsageError, match=f"{tmp_path}/bad cannot be read: Input/output error"):
+        read_regular(tmp_path / "bad")
+    with open_regular(tmp_path / "bad") as stream, pytest.raises(UsageError, match="bad cannot be read"):
+        stream.read(9)
