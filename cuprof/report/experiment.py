@@ -15,6 +15,8 @@ from cuprof.core.errors import ConfigError, UsageError, suggest
 from cuprof.core.expression import evaluate
 
 STANDARD = "standard"
+MOST_VALUES = 100_000
+"""Of study.yaml, which has hundreds: nested aliases make billions of a few lines."""
 FACT = re.compile(r"variant|device|problem|(problem|tune)\..+")
 """A name that a study can speak of trials with."""
 _ARITHMETIC = re.compile(r"[\d(][\d\s()+\-*/.]*")
@@ -161,7 +163,7 @@ def find_experiment(name: str, folders: Iterable[Path]) -> Experiment:
         folders: folders of experiments; an earlier one wins.
 
     Raises:
-        ConfigError: its study.yaml cannot be read, or says something that the schema does not know.
+        ConfigError: one of its files cannot be read, or study.yaml says something that the schema does not know.
     """
     if name and Path(name).name == name and name not in (".", ".."):
         for folder in folders:
@@ -174,24 +176,37 @@ def load_experiment(folder: Path) -> Experiment:
     """Read study.yaml and findings.md of one folder; either may be absent.
 
     Raises:
-        ConfigError: study.yaml cannot be read, or says something that the schema does not know.
+        ConfigError: one cannot be read, or study.yaml says something that the schema does not know.
     """
-    path, findings = folder / "study.yaml", folder / "findings.md"
+    path, text = folder / "study.yaml", ""
     try:
         raw = msgspec.yaml.decode(path.read_bytes()) if path.is_file() else {}
-        text = findings.read_text(encoding="utf-8") if findings.is_file() else ""
-    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
-    try:
+        _check_size(raw)
         if isinstance(raw, dict):
             if own := {"name", "findings", "folder"} & raw.keys():
                 raise msgspec.ValidationError(f"no key {min(own)!r}")
             for key in _LISTS & raw.keys():
                 raw[key] = [] if raw[key] is None else raw[key] if isinstance(raw[key], list) else [raw[key]]
         study = msgspec.convert(_tidy(raw or {}), Experiment)
+        if (path := folder / "findings.md").is_file():
+            text = path.read_text(encoding="utf-8")
     except msgspec.ValidationError as error:
         raise ConfigError(f"{path}: {_explain(str(error))}; experiments/README.md describes the file") from error
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from error
     return msgspec.structs.replace(study, name=folder.name, findings=text, folder=folder)
+
+
+def _check_size(raw: Any) -> None:
+    """Raise ValueError where parsed YAML has too many values, each counted as often as aliases (*NAME) repeat it."""
+    left, count = [raw], 0
+    while left:
+        each = left.pop()
+        inside = each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+        count += len(inside)
+        if count > MOST_VALUES:
+            raise ValueError(f"it has more than {MOST_VALUES} values; write fewer, or fewer aliases of them")
+        left += inside
 
 
 def _tidy(raw: Any, key: str = "") -> Any:

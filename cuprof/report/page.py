@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 import cuprof
 from cuprof.core.errors import StoreError
+from cuprof.core.files import read_regular
 from cuprof.core.interrupts import shielded
 from cuprof.core.project import bundled
 from cuprof.core.text import visible
@@ -249,5 +250,5 @@ def _program() -> str:
 
 
 def _contents(folders: Iterable[Path], pattern: str = "*") -> bytes:
-    files = [(path, folder) for folder in folders for path in sorted(folder.rglob(pattern)) if path.is_file()]
-    return b"\0".join(part for path, top in files for part in (os.fsencode(path.relative_to(top)), path.read_bytes()))
+    files = [(one, folder) for folder in folders for one in sorted(folder.rglob(pattern)) if one.is_file()]
+    return b"\0".join(part for one, top in files for part in (os.fsencode(one.relative_to(top)), read_regular(one, 0)))

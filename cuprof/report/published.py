@@ -6,10 +6,12 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from cuprof.core.errors import ConfigError
+from cuprof.core.files import read_regular
 from cuprof.report.experiment import Experiment, PublishedSpec
 from cuprof.report.trials import StudyTrial
 from cuprof.report.units import PUBLISHED_UNITS, QUANTITIES
@@ -48,7 +50,7 @@ def read_published(experiment: Experiment) -> tuple[PublishedValue, ...]:
     """Return every published number of an experiment, in the order of its files.
 
     Raises:
-        ConfigError: a file cannot be read, or a cell is left without a variant, a measure or a unit.
+        UsageError: a file cannot be read, or a cell is left without a variant, a measure or a unit.
     """
     return tuple(value for spec in experiment.published for value in _read(experiment, spec))
 
@@ -97,10 +99,9 @@ def _find(
 def _read(experiment: Experiment, spec: PublishedSpec) -> Iterator[PublishedValue]:
     path = (experiment.folder or Path()) / spec.file
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            lines, header = list(reader), list(reader.fieldnames or ())
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(StringIO(read_regular(path).decode(), newline=""))
+        lines, header = list(reader), list(reader.fieldnames or ())
+    except (UnicodeDecodeError, csv.Error) as error:
         raise ConfigError(f"published table {spec.name!r}: {path} cannot be read: {error}") from error
     if missing := [column for column in spec.columns if column not in header]:
         raise ConfigError(

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from cuprof.core.errors import ConfigError
+from cuprof.core.errors import ConfigError, UsageError
 from cuprof.core.project import bundled
 from cuprof.report.experiment import Experiment, FigureSpec, SumSpec, TableSpec, find_experiment, load_experiment
 from cuprof.report.published import read_published
@@ -64,6 +65,9 @@ def test_everything_the_schema_knows_is_read(tmp_path: Path) -> None:
         ("published: [{name: a, file: b, rows: {size: 3}}]", "fact 'size'"),
         ("a: [", "cannot be read"),
         ("- just\n- a list", "must be a mapping"),
+        ("a: &a {b: *a}", "has more than 100000 values"),
+        ("a0: &a0 [1]\n" + "".join(f"a{n + 1}: &a{n + 1} [*a{n}, *a{n}]\n" for n in range(40)), "more than 100000"),
+        (f"a: {'[' * 600}{']' * 600}", "maximum recursion depth exceeded"),
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path: Path, yaml: str, says: str) -> None:
@@ -72,6 +76,13 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, yaml: str, says: str)
     assert says in str(caught.value)
     assert "study.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_of_two_files_the_damaged_one_is_named(tmp_path: Path) -> None:
+    folder = write(tmp_path / "x", "title: T")
+    (folder / "findings.md").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match=r"findings\.md cannot be read: 'utf-8' codec"):
+        load_experiment(folder)
 
 
 SPEC = """
@@ -112,6 +123,13 @@ def test_a_counter_stays_in_its_own_unit(tmp_path: Path) -> None:
 def test_a_csv_that_does_not_fit_is_named(tmp_path: Path, text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         read_published(load_experiment(write(tmp_path / "x", SPEC, t=text)))
+
+
+def test_a_csv_that_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    experiment = load_experiment(write(tmp_path / "x", SPEC))
+    os.mkfifo(tmp_path / "x" / "t.csv")
+    with pytest.raises(UsageError, match=r"t\.csv cannot be read: it is not a file"):
+        read_published(experiment)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from study_data import CPU, GPU, NO_CUDA, STEPS, Made, add_counters, fill, open_
 from cuprof.cli.compare import as_data
 from cuprof.comparison.compare import compare
 from cuprof.comparison.sides import load_sides
-from cuprof.core.errors import StoreError
+from cuprof.core.errors import StoreError, UsageError
 from cuprof.core.project import bundled
 from cuprof.core.records import State
 from cuprof.report.load import load_study
@@ -306,4 +306,7 @@ def test_a_page_is_made_anew_only_when_something_that_it_shows_has_changed(tmp_p
         assert digest(store, again, experiments=folders) != counted
         fill(store, [*trials, Made("c", 2.0)], name="third")
         assert digest(store, load_study(store, "invented").sweep) not in (made_of, counted)
+        (tmp_path / "experiments" / "invented" / "bad.csv").symlink_to("/proc/self/mem")
+        with pytest.raises(UsageError, match=r"bad\.csv cannot be read: Input/output error"):
+            digest(store, again, experiments=folders)
     assert not is_current(tmp_path / "missing.html", made_of)
