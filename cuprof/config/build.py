@@ -32,8 +32,8 @@ def build_config(
         raise ConfigError(lacks_package(experiment))
     if "experiment" in composed:
         raise ConfigError("experiment is set on the command line only; remove it from the file")
-    if odd := next((key for key in composed if key not in kinds or key in _RECORDED), ""):
-        raise UnknownNameError("setting", str(odd), list_settings())
+    if odd := [key for key in composed if key not in kinds or key in _RECORDED]:
+        raise UnknownNameError("setting", str(odd[0]), list_settings())
     values = {key: _read(key, kinds[key], value) for key, value in composed.items()}
     problem, tune = (dict(values.get(name, {})) for name in ("problem", "tune"))
     presets = tuple(map(str, problem.pop("preset", ())))
@@ -73,8 +73,8 @@ def _read(name: str, kind: Any, values: Any) -> Any:
     if not isinstance(values, Mapping):
         raise ConfigError(f"{name} is {values!r}; set its parts, such as {name}.NAME=VALUE")
     if is_group:
-        if odd := next((key for key in values if key not in list_kinds(kind)), ""):
-            raise UnknownNameError("setting", f"{name}.{odd}", [f"{name}.{each}" for each in list_kinds(kind)])
+        if odd := [key for key in values if key not in list_kinds(kind)]:
+            raise UnknownNameError("setting", f"{name}.{odd[0]}", [f"{name}.{each}" for each in list_kinds(kind)])
         return kind(**values)
     found = {str(key): tuple(value) if isinstance(value, list) else (value,) for key, value in values.items()}
     for key, given in found.items():

@@ -21,7 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException, MissingConfigException
 from hydra.types import RunMode
 from omegaconf import OmegaConf, flag_override
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import KeyValidationError, OmegaConfBaseException
 from yaml import YAMLError
 
 from cuprof.config.build import build_config, lacks_package, list_settings
@@ -140,6 +140,8 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
     except YAMLError as error:
         raise ConfigError(f"a configuration file is not valid YAML: {' '.join(str(error).split())}") from None
     except (HydraException, OmegaConfBaseException) as error:
+        if isinstance(error.__cause__, KeyValidationError) and (file := _find_faulty(folders, KeyValidationError)):
+            raise ConfigError(f"{file} has a key that is no name, such as null; write NAME: VALUE") from None
         raise _explain_hydra(error) from None
     except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.filename:

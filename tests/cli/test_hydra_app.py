@@ -247,6 +247,13 @@ def test_a_file_of_configuration_that_cannot_be_read_is_named(
         run([choice, "--config-dir", str(tmp_path / "extra")], tasks.break_down)
 
 
+def test_a_file_with_a_key_that_is_no_name_is_named(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "extra" / "experiment").mkdir(parents=True)
+    (tmp_path / "extra" / "experiment" / "odd.yaml").write_text("# @package _global_\nnull: 1\n")
+    with pytest.raises(ConfigError, match=r"odd\.yaml has a key that is no name, such as null; write NAME: VALUE"):
+        run(["experiment=odd", "--config-dir", str(tmp_path / "extra")], tasks.break_down)
+
+
 def test_what_goes_wrong_inside_a_task_is_not_put_on_the_configuration(project: Project) -> None:
     with pytest.raises(FileNotFoundError):
         run([], tasks.open_nothing)

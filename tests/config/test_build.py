@@ -60,6 +60,8 @@ def test_numbers_are_read_as_their_kind() -> None:
         ({"measure": {"targt": 1}}, "unknown setting 'measure.targt': did you mean measure.target"),
         ({"experiment": "x"}, "experiment is set on the command line only; remove it from the file"),
         ({"famly": "x"}, "unknown setting 'famly': did you mean family"),
+        ({"measure": {"": 1}}, "unknown setting 'measure.': "),
+        *(({key: 1}, f"unknown setting '{key}': ") for key in ("", 0, False, 0.0)),
         ({"measure": 3}, "measure is 3"),
         ({"measure": {"target": "abc"}}, "measure.target is 'abc'; it must be a number"),
         ({"measure": {"target": float("nan")}}, "measure.target is nan"),
@@ -101,7 +103,7 @@ def test_numbers_are_read_as_their_kind() -> None:
 )
 def test_a_bad_setting_is_named_in_one_line(composed: dict[str, Any], message: str) -> None:
     with pytest.raises((ConfigError, UnknownNameError)) as caught:
-        build(**composed)
+        build_config({**MINIMAL, **composed}, experiment="e")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
