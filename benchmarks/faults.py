@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"there is no family in {FAMILY}")
         return 2
     from cuprof.results.queries import query
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     with tempfile.TemporaryDirectory(prefix="cuprof-faults-") as folder:
         project = make_project(Path(folder) / "project")

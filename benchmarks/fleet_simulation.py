@@ -37,10 +37,10 @@ from cuprof.core.records import Outcome, State, SweepFacts, Trial
 from cuprof.engine.executor import Batch, Result
 from cuprof.engine.grid import GridScheduler
 from cuprof.results.sweeps import list_ends
-from cuprof.store import Store, processes, stations
+from cuprof.store import processes, stations
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
-from cuprof.store.store import wait_for
+from cuprof.store.store import Store, wait_for
 from cuprof.worker.messages import Job, JobTrial
 from tests.store.throwaway_postgres import Server, find_binaries
 

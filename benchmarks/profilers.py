@@ -83,7 +83,7 @@ def run_cuprof(work: Path, cache: str, *, timed_before: bool) -> Answer:
     if ended.fault:
         return ended
     from cuprof.results.queries import query
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     with Store.open(f"sqlite:///{project / 'db' / 'cuprof.sqlite'}", create=False, read_only=True) as store:
         counted = query(store.url, COUNT).iloc[0]

@@ -28,7 +28,7 @@ from cuprof.comparison.trials import Stored, each, label_of, read_trials
 from cuprof.results.read import read_results
 from cuprof.results.sweeps import list_tried_sweeps
 from cuprof.statistics.verdict import Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 SEED = 1
 DIFFERENT = (Verdict.SLOWER, Verdict.FASTER)

@@ -79,7 +79,7 @@ def run_cuprof(work: Path, environment: Mapping[str, str], *settings: str) -> An
 def read_sweep(url: str) -> dict[str, Any]:
     """Return what a sweep stored, in the form of the other tools' answers."""
     from cuprof.results.queries import query
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     with Store.open(url, create=False, read_only=True) as store:
         rows = query(store.url, QUERY).to_dict("records")

@@ -21,8 +21,9 @@ from cuprof.core.project import Project
 from cuprof.core.records import SweepFacts, Trial
 from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
-from cuprof.store import Store, ranking
+from cuprof.store import ranking
 from cuprof.store import tables as t
+from cuprof.store.store import Store
 from cuprof.store.trials import find_keys
 
 EXPERIMENT = "wide"

@@ -287,7 +287,7 @@ def missing_gpu() -> str:
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a file with the tables and nothing in them, since a copy is made much faster than an upgrade."""
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     path = tmp_path_factory.mktemp("template") / "empty.sqlite"
     Store.open(f"sqlite:///{path}").close()

@@ -21,7 +21,7 @@ from cuprof.engine.running import run_sweep
 from cuprof.families import Family
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def run(family: Family, settings: Sequence[str], project: Project) -> Comparison:

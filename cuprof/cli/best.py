@@ -94,7 +94,7 @@ def _read(arguments: argparse.Namespace) -> Portfolio:
     from cuprof.report.portfolio import make_portfolio
     from cuprof.results.earlier import list_earlier
     from cuprof.results.sweeps import list_tried_sweeps
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     family = name_family(arguments.family)
     with Store.reading(arguments.store) as connection:

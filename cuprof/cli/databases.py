@@ -12,11 +12,11 @@ from cuprof.core.errors import UsageError
 from cuprof.core.project import MARKER, find_project
 from cuprof.core.text import count
 from cuprof.engine.merging import merge_source
-from cuprof.store import Store
 from cuprof.store.backup import back_up
 from cuprof.store.connection import same_place
 from cuprof.store.merge import Merged
 from cuprof.store.source import open_source
+from cuprof.store.store import Store
 
 BACKUP = CommandParser(
     "backup",

@@ -183,8 +183,8 @@ def _examine(what: str, find: Callable[[], str], driver: Driver | None, remedy: 
 
 def examine_database(url: str) -> Diagnosis:
     """Judge whether rows can be written, and whether they are safe there."""
-    from cuprof.store import Store
     from cuprof.store.connection import database_file, describe_network, parse_url, show
+    from cuprof.store.store import Store
 
     place = ""
     try:

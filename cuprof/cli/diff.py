@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> None:
     """Print the differences."""
     arguments = PARSER.parse_intermixed_args(argv)
     from cuprof.results.named_trials import find_trials
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     with Store.reading(arguments.store) as connection:
         sides = [find_trials(connection, text, arguments.settings) for text in (arguments.base, arguments.new)]

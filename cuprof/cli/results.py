@@ -23,8 +23,7 @@ from cuprof.report.study import Study
 from cuprof.report.trials import StudyTrial, by_time, grouped, rank_of
 from cuprof.report.units import choose_scale, describe_age, format_value, list_names
 from cuprof.results.sweeps import SweepRow, get_sweep, is_newest
-from cuprof.store import Store
-from cuprof.store.store import wait_for
+from cuprof.store.store import Store, wait_for
 
 MOST_ROWS = 40
 """A problem with more trials than this shows the fastest tunables of each variant."""

@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> None:
     if arguments.html and arguments.html.is_dir():
         raise UsageError(f"--html {arguments.html} is a folder; name a file")
     from cuprof.results.source import find_sources
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     with Store.reading(arguments.store) as connection:
         sources = find_sources(connection, arguments.variant, arguments.settings, of_all=arguments.html is not None)

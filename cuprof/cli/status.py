@@ -11,7 +11,7 @@ from cuprof.cli.output import Line, Part, Table, emit, print_message, show
 from cuprof.core.errors import SelectionError, UnreachableStoreError
 from cuprof.core.text import describe_tried
 from cuprof.results.progress import Progress, find_log, list_progress
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 SECONDS = number(0.0, 86400.0, "number of seconds from 0 to 86400", float)
 EXAMPLES = """\

@@ -142,7 +142,7 @@ def report(config: SweepConfig, project: Project) -> int:
     from cuprof.families.origin import is_path, list_families
     from cuprof.interop.origins import name_family
     from cuprof.results.sweeps import get_sweep
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     is_file = not config.experiment and is_path(config.family)
     chosen, name = config.report.sweep, config.experiment or name_family(config.family)

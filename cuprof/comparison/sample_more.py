@@ -27,7 +27,7 @@ from cuprof.results.read import read_results
 from cuprof.results.sweeps import read_configurations
 from cuprof.statistics.contrasts import critical
 from cuprof.statistics.noise import PREPARED
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 LONGER = 10
 """How many times as many samples, and as much time, a trial may take."""

@@ -37,8 +37,8 @@ from cuprof.interop import results as imported_results
 from cuprof.results.read import read_results
 from cuprof.results.sweeps import SweepRow, list_tried_sweeps, list_variant_names
 from cuprof.statistics.samples import Samples
-from cuprof.store import Store
 from cuprof.store.connection import parse_url, show
+from cuprof.store.store import Store
 
 FORMS = (
     "a side is a sweep (12, latest, latest~1), a variant (reduction/last_warp, or last_warp with "

@@ -18,7 +18,7 @@ from cuprof.engine.running import Run, SweepResult
 from cuprof.ncu import BACKENDS
 from cuprof.ncu.collector import Collector
 from cuprof.results.counters import read_newest_counters
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 @dataclass(frozen=True)

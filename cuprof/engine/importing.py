@@ -13,7 +13,7 @@ from cuprof.ncu.files import find_conditions, keep_artifact
 from cuprof.ncu.launches import Group, Owner, group_launches
 from cuprof.ncu.report_file import read_report
 from cuprof.results.sweeps import list_taken_in, read_known
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,12 @@ from pathlib import Path, PurePosixPath
 
 from cuprof.core.errors import EmptyStoreError, StoreError, UnreachableStoreError
 from cuprof.core.project import Project
-from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.connection import database_file, parse_url, show
 from cuprof.store.merge import Merged
 from cuprof.store.processes import this_host
 from cuprof.store.source import Source, open_source
+from cuprof.store.store import Store
 
 
 def merge_source(source: Source, store: Store, artifacts: Path) -> Merged:

@@ -30,7 +30,7 @@ from cuprof.worker.messages import Job, JobTrial, Load, Probe, Probed
 from cuprof.worker.method import ignored_settings, methods
 
 if TYPE_CHECKING:
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
 
 @dataclass(frozen=True)

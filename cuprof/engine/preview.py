@@ -13,7 +13,7 @@ from cuprof.engine.devices import open_executors
 from cuprof.engine.planning import prepare
 from cuprof.engine.profiling import find_settled, reason_to_skip
 from cuprof.ncu.setting import make_request, settle
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cuprof.ncu.task import Step
 if TYPE_CHECKING:
     from cuprof.ncu.collector import Collector
     from cuprof.ncu.setting import Request
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
 
 @dataclass(frozen=True)

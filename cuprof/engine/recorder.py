@@ -15,10 +15,9 @@ from cuprof.engine.opened import OpenedFiles
 from cuprof.engine.planning import Prepared
 from cuprof.results.earlier import compare_sessions
 from cuprof.results.sweeps import list_ends
-from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE, Origin
 from cuprof.store.stations import Claim
-from cuprof.store.store import wait_for
+from cuprof.store.store import Store, wait_for
 
 
 class Recorder:

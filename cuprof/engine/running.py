@@ -31,9 +31,9 @@ from cuprof.engine.recorder import Recorder
 from cuprof.families import Family
 from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import count_done, list_at_work
-from cuprof.store import Store
 from cuprof.store.connection import database_file, describe_network, parse_url
 from cuprof.store.stations import BEAT_S
+from cuprof.store.store import Store
 
 OPENINGS, REOPEN_S = 3, 0.5
 SEARCHING = ("scipy.linalg", "scipy.optimize", "scipy.special")

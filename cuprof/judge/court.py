@@ -223,7 +223,7 @@ class _Trial:
         from cuprof.judge.counters import Counting
         from cuprof.judge.legs import Course
         from cuprof.judge.referee import Border
-        from cuprof.store import Store
+        from cuprof.store.store import Store
 
         database = request.database or self.workshop / "judge.sqlite"
         with Store.open(f"sqlite:///{database}") as store:

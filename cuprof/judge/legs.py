@@ -19,7 +19,7 @@ from cuprof.engine.running import Run, SweepResult
 from cuprof.judge.ahead import Ahead
 from cuprof.judge.contenders import Contender
 from cuprof.judge.referee import Border, BorderExecutor
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 End = tuple[Trial, Outcome]
 """A trial, and how it ended."""

@@ -24,7 +24,7 @@ from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import SweepNoise
 from cuprof.statistics.samples import Samples
 from cuprof.statistics.verdict import Rule, Verdict, judge, list_judgements
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 DRIFT = 0.05
 """Warn of drift when the baseline's largest median exceeds its smallest by more than this fraction."""

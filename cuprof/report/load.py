@@ -37,8 +37,8 @@ from cuprof.results.sweeps import (
     read_configurations,
 )
 from cuprof.statistics.median import is_mere_range, sure_time
-from cuprof.store import Store
 from cuprof.store.connection import reading
+from cuprof.store.store import Store
 
 ENERGIES = ("energy_j", "mean_w", "idle_w")
 

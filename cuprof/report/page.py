@@ -39,9 +39,9 @@ from cuprof.report.templates import list_folders, make_environment
 from cuprof.report.variants import fastest_table, make_overview, steps_table
 from cuprof.results.source import KernelSource
 from cuprof.results.sweeps import SweepRow, is_search, read_configurations
-from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.rows import AT_ONCE
+from cuprof.store.store import Store
 
 PART = ".part"
 ABANDONED_S = 60.0

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 
 from cuprof.core.project import Project
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 
 Cli = Callable[..., Result]

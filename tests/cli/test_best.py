@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cuprof.core.project import Project
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 from tests.report.study_data import CPU, Made, fill
 

@@ -18,7 +18,7 @@ from cuprof.core.records import State
 from cuprof.engine.observer import Observer
 from cuprof.results.queries import query
 from cuprof.statistics.verdict import Rule, Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result, give_database
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))

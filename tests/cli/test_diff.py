@@ -12,7 +12,7 @@ from cuprof.core.errors import MissingDependencyError
 from cuprof.core.point import Point
 from cuprof.core.project import Project
 from cuprof.core.records import DeviceFacts, SweepFacts, Trial
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 
 Cli = Callable[..., Result]

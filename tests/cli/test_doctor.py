@@ -24,7 +24,7 @@ from cuprof.cli.diagnosis import (
     examine_opencl,
 )
 from cuprof.core.project import Project
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 
 Cli = Callable[..., Result]

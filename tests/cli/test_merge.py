@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cuprof.core.project import Project
-from cuprof.store import Store
 from cuprof.store.schema import REVISION
+from cuprof.store.store import Store
 from tests.conftest import Result
 
 WHOLE = Path(__file__).parents[1] / "data" / "db" / f"{REVISION}.sqlite"

@@ -11,7 +11,7 @@ from cuprof.cli.output import to_text
 from cuprof.cli.query import view_parts
 from cuprof.core.project import Project
 from cuprof.core.records import State
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 from tests.report.study_data import Made, fill
 

@@ -17,7 +17,7 @@ from cuprof.cli.results import write_page
 from cuprof.config.model import SweepConfig
 from cuprof.core.project import Project
 from cuprof.report.load import load_study
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result, give_database
 
 Cli = Callable[..., Result]

@@ -15,7 +15,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import LaunchRecord, Profile, SourceCounters, State
 from cuprof.ncu.files import NEWEST_VERSION, find_conditions
 from cuprof.ncu.report_file import read_report
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.comparison.made import Made, fill
 from tests.conftest import Result, give_database
 

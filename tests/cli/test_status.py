@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cuprof.core.project import Project
 from cuprof.core.records import State
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.conftest import Result
 from tests.report.study_data import Made, fill
 

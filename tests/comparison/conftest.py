@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 sys.path.insert(0, str(Path(__file__).parent))  # for the module beside this file
 

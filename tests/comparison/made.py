@@ -12,8 +12,8 @@ import numpy as np
 from cuprof.core.point import Point
 from cuprof.core.records import BuildFacts, DeviceFacts, Measure, Outcome, Sample, State, SweepFacts, Timing, Trial
 from cuprof.statistics.median import summarise
-from cuprof.store import Store
 from cuprof.store.outcomes import Origin
+from cuprof.store.store import Store
 
 GPU = DeviceFacts("cuda", 0, "Test GPU 9000", "u0", 2**34, {"name": "Test GPU 9000", "driver": "999.1"})
 OTHER_GPU = DeviceFacts("cuda", 0, "Test GPU 8000", "u1", 2**33, {"name": "Test GPU 8000", "driver": "999.1"})

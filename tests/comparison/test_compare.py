@@ -14,7 +14,7 @@ from cuprof.comparison.trials import each, ending_of
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
 from cuprof.core.records import Measure, State
 from cuprof.statistics.verdict import Rule, Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 OLD, NEW = "a" * 40, "ab" + "c" * 38
 

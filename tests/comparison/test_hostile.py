@@ -17,8 +17,8 @@ from cuprof.core.errors import CuprofError, StoreError
 from cuprof.report.load import load_study
 from cuprof.results.export import iter_csv
 from cuprof.results.queries import read
-from cuprof.store import Store
 from cuprof.store import tables as t
+from cuprof.store.store import Store
 
 SAMPLE = Path(__file__).parents[1] / "data" / "db" / "0007.sqlite"
 VALUES = ("x", math.inf, -5, b"\xff", "[1]", None, 0)

@@ -15,7 +15,7 @@ from cuprof.comparison.trials import each
 from cuprof.core.errors import UsageError
 from cuprof.core.records import Measure, State
 from cuprof.statistics.verdict import Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 ROWS: dict[str, dict[str, Any]] = {
     "64": {"block": 64, "time": 0.0100, "times": [0.0099, 0.0100, 0.0101, 0.0100, 0.0099, 0.0101, 0.01]},

@@ -27,7 +27,7 @@ from cuprof.core.records import DeviceFacts, Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import AS_MODELLED, Noise, NoiseModel, SweepNoise, estimate_scale
 from cuprof.statistics.verdict import Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 GPU_BY_OPENCL = DeviceFacts("opencl", 0, "Test GPU 9000", "u0", 2**34, {"name": "x"}, {"type": "GPU"})
 POCL = DeviceFacts("opencl", 0, "Test pocl", "", 2**34, {"name": "Test pocl"}, {"type": "CPU"})

@@ -18,7 +18,7 @@ from cuprof.core.errors import CuprofError, SelectionError, UsageError
 from cuprof.core.records import State
 from cuprof.interop import results
 from cuprof.statistics.verdict import Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def state(n: int, *summaries: dict[str, Any], **changes: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from cuprof.core.records import Measure, State
 from cuprof.results.read import read_results
 from cuprof.statistics.contrasts import contrast
 from cuprof.statistics.verdict import Verdict
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 BOTH = (Measure.COLD, Measure.HOT)
 STORED = Path(__file__).parents[1] / "data" / "db" / "0002.sqlite"

@@ -16,7 +16,7 @@ from cuprof.comparison.compare import compare
 from cuprof.comparison.sides import Side, load_sides
 from cuprof.comparison.trials import Stored, read_trials
 from cuprof.results.read import read_results
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 COUNT = 30
 

@@ -26,7 +26,7 @@ from cuprof.interop.origins import find_origin
 from cuprof.plan import Selection
 from cuprof.plan.selection import read_selection
 from cuprof.results.queries import list_queries, query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = Project(ROOT)

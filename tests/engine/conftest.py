@@ -23,7 +23,7 @@ from cuprof.engine.measurement import Measurement
 from cuprof.engine.observer import Observer
 from cuprof.engine.running import SweepResult, run_sweep
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 from cuprof.worker.messages import JobTrial, WorkerSettings
 from cuprof.worker.status_page import Phase
 

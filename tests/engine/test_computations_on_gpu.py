@@ -140,7 +140,7 @@ def test_tensors_of_types_that_numpy_lacks_are_worked_on_in_place(
 def project_rows(project: Project) -> list[tuple[Any, ...]]:
     """Return how many executions of each timing were compared."""
     from cuprof.results.queries import query
-    from cuprof.store import Store
+    from cuprof.store.store import Store
 
     sql = "SELECT json_extract(details, '$.compared') FROM timing"
     with Store.open(project.database_url, create=False, read_only=True) as store:

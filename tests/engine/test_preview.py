@@ -9,7 +9,7 @@ import pytest
 from cuprof.config.model import NcuConfig, StoreConfig
 from cuprof.core.records import State, Trial
 from cuprof.engine.preview import preview
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.engine.conftest import Bench, Listener
 
 SOUND, WRONG = "sound_first", "wrong"

@@ -23,7 +23,7 @@ from cuprof.engine.running import run_sweep
 from cuprof.report.load import load_study
 from cuprof.results.progress import list_progress
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 from cuprof.worker.messages import Job
 from tests.engine.conftest import FAMILIES, Listener
 from tests.engine.search_bench import FOLDER

@@ -15,7 +15,7 @@ from cuprof.config.model import DeviceConfig
 from cuprof.core.project import bundled
 from cuprof.core.records import DeviceFacts, State, Trial
 from cuprof.engine.device_lock import DeviceLocks
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 SIZES = tuple(range(1, 9))
 

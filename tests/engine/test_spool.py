@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from cuprof.config.model import StoreConfig
 from cuprof.core.errors import StoreError
 from cuprof.engine import merging
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 SIZES = tuple(range(1, 9))
 AWAY = "postgresql+psycopg://me:hunter2@127.0.0.1:1/none"

@@ -16,7 +16,7 @@ from cuprof.engine.importing import ImportResult, import_reports
 from cuprof.ncu.launches import Owner
 from cuprof.ncu.report_file import read_report
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 ONE, TWO, CRASH = "1" * 32, "2" * 32, "c" * 32
 PROFILES = """

@@ -15,7 +15,7 @@ from cuprof.core.project import Project
 from cuprof.core.records import Outcome, State, SweepFacts, Trial
 from cuprof.engine.running import SweepResult
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 ONE, WRONG = "1" * 32, "0" * 32
 THROUGH = ["preparing", "launching", "done"]

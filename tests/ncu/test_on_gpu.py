@@ -19,7 +19,7 @@ from cuprof.core.processes import child_environment
 from cuprof.core.project import Project
 from cuprof.ncu.executable import NcuExecutable, get_executable
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 SETS = ("study", "memory", "compute", "instructions", "roofline", "occupancy", "full")
 SIXTEEN_MIB = ["problem.n=2**22", "problem.dtype=float32", "variants=sequential"]

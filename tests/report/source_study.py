@@ -14,7 +14,7 @@ from cuprof.families.origin import load_family
 from cuprof.ncu.launches import roll_up
 from cuprof.ncu.report_file import read_report
 from cuprof.results.read import read_results
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 TIMES = {"interleaved_divergent": 40.0, "sequential": 38.0, "last_warp": 21.0, "vector4": 9.0, "single_pass": 8.0}

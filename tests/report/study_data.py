@@ -39,8 +39,8 @@ from cuprof.families import Point
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
 from cuprof.results.read import read_results
-from cuprof.store import Store
 from cuprof.store.outcomes import NOWHERE
+from cuprof.store.store import Store
 
 GPU = DeviceFacts(
     "cuda", 0, "Test GPU 9000", "uuid-0", 16 * 2**30, {"name": "Test GPU 9000", "driver": "999.1"}, {"sm_count": 64}

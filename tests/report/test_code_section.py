@@ -19,7 +19,7 @@ from cuprof.report.page import read_plotly, render, study_tables
 from cuprof.report.study import Study
 from cuprof.report.templates import say
 from cuprof.results.source import KernelSource
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 @pytest.fixture(scope="module")

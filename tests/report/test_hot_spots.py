@@ -17,7 +17,7 @@ from cuprof.report.code_section import CodeSide, code_section, explain_pair, fin
 from cuprof.report.load import load_study
 from cuprof.report.page import render, study_figures
 from cuprof.report.study import Study
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
 SPOTS = {

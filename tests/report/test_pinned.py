@@ -19,7 +19,7 @@ from cuprof.core.project import bundled
 from cuprof.core.records import State
 from cuprof.report.load import load_study
 from cuprof.report.study import Study
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.report.page_data import page_data
 from tests.report.study_data import CPU, GPU, NO_CUDA, Made, add_counters, fill, open_store, reduction
 

@@ -18,7 +18,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import State
 from cuprof.report.portfolio import make_portfolio, to_header
 from cuprof.results.earlier import EarlierRun
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def run(n: int, block: int, ns: float | None, device: str = "H200", **facts: Any) -> EarlierRun:

@@ -7,7 +7,7 @@ from store_samples import FACTS, make_counter, make_profile, make_trial
 
 from cuprof.results.counters import read_advice, read_counters, read_profile_durations
 from cuprof.results.read import read_results
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def test_counters_of_a_sweeps_trials_come_whichever_sweep_collected_them(store: Store) -> None:

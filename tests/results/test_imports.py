@@ -7,7 +7,7 @@ from dataclasses import replace
 from store_samples import ARTIFACT, FACTS, make_counter, make_profile, make_trial
 
 from cuprof.results.sweeps import list_taken_in, read_known
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def test_known_are_stored_trials_with_their_devices(store: Store) -> None:

@@ -18,11 +18,11 @@ from cuprof.plan.identity import IDENTITY_VERSION
 from cuprof.results.earlier import count_outdated
 from cuprof.results.progress import Progress, count_done, list_at_work, list_progress
 from cuprof.results.sweeps import IDENTITIES
-from cuprof.store import Store
 from cuprof.store import tables as t
 from cuprof.store.outcomes import Origin
 from cuprof.store.processes import Process, this_process
 from cuprof.store.stations import LEASE_S, clock
+from cuprof.store.store import Store
 from tests.conftest import Result
 
 TRIALS = [make_trial(variant, n) for variant in ("interleaved", "last_warp") for n in (2**10, 2**11, 2**12)]

@@ -20,7 +20,7 @@ from cuprof.core.errors import CuprofError, StoreError, UnknownNameError, UsageE
 from cuprof.core.interrupts import heard
 from cuprof.results import queries
 from cuprof.results.queries import list_queries, query, read
-from cuprof.store import Store
+from cuprof.store.store import Store
 from tests.interrupter import signalled_soon
 
 

@@ -15,7 +15,7 @@ from cuprof.core.errors import StoreError
 from cuprof.core.records import Measure, Outcome, State
 from cuprof.results.queries import query
 from cuprof.results.read import FIRST_VERSION, read_results
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def test_a_trial_comes_back_with_its_run_and_a_row_for_each_measure(store: Store) -> None:

@@ -9,7 +9,7 @@ from cuprof.core.errors import StoreError
 from cuprof.core.records import Measure, Timing
 from cuprof.results.read import read_results
 from cuprof.results.samples import read_samples
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def test_samples_that_count_come_by_timing(store: Store) -> None:

@@ -25,7 +25,7 @@ from cuprof.results.source import (
     read_lines,
     read_sources,
 )
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 STALL = "smsp__pcsamp_warps_issue_stalled_"

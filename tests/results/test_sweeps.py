@@ -16,7 +16,7 @@ from cuprof.results.sweeps import (
     list_tried_sweeps,
     read_configurations,
 )
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def begin(store: Store, experiment: str = "reduction", purpose: str = "timing", family: str = "reduction") -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from store_samples import FACTS, make_trial
 
 from cuprof.results.sweeps import list_variant_names
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def test_the_names_of_sweeps_variants_are_listed(store: Store) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from throwaway_postgres import Server, find_binaries
 
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 _numbers = itertools.count()
 KINDS = ("sqlite", "postgresql")

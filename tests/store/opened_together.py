@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiprocessing.synchronize import Barrier
 
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 
 def open_together(url: str, gate: Barrier) -> None:

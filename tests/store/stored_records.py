@@ -31,8 +31,8 @@ from cuprof.core.records import (
     Trial,
     Unavailable,
 )
-from cuprof.store import Store
 from cuprof.store import tables as t
+from cuprof.store.store import Store
 
 
 def get_outcome(store: Store, run_id: int) -> Outcome:

@@ -17,9 +17,10 @@ from store_samples import FACTS, make_outcome, make_timing, make_trial
 
 from cuprof.core.errors import CuprofError, StoreError
 from cuprof.results.queries import query
-from cuprof.store import Store, backup
+from cuprof.store import backup
 from cuprof.store.backup import back_up
 from cuprof.store.schema import REVISION
+from cuprof.store.store import Store
 
 OLD = Path(__file__).parents[1] / "data" / "db"
 

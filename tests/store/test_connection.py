@@ -17,11 +17,11 @@ from store_samples import FACTS, make_trial
 from cuprof.core.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
 from cuprof.results.queries import query
 from cuprof.results.read import read_results
-from cuprof.store import Store, connection, migrate
+from cuprof.store import connection, migrate
 from cuprof.store.connection import explain, is_unreachable, parse_url
 from cuprof.store.schema import VERSION_TABLE
 from cuprof.store.source import open_source
-from cuprof.store.store import wait_for
+from cuprof.store.store import Store, wait_for
 from cuprof.store.tables import METADATA
 
 

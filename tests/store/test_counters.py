@@ -12,7 +12,7 @@ from stored_records import get_profile
 from cuprof.core.errors import StoreError
 from cuprof.core.records import Conditions, Profile, State, StoredProfile
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 READ, TIME, GRID = "dram__bytes_read.sum", "gpu__time_duration.sum", "launch__grid_dim_z"
 DRAM = "gpu__dram_throughput.sum.pct_of_peak_sustained_elapsed"

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from cuprof.core.project import bundled
-from cuprof.store import Store
 from cuprof.store.migrate import VERSION_TABLE
+from cuprof.store.store import Store
 
 COMMON = "Views"
 

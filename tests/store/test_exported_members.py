@@ -8,15 +8,10 @@ import sys
 import pytest
 
 import cuprof
-from cuprof import store
 
 
 def test_all_is_true() -> None:
-    for name in store.__all__:
-        assert callable(getattr(store, name))
     assert callable(cuprof.load)
-    with pytest.raises(AttributeError, match="nothing"):
-        store.nothing  # noqa: B018
     with pytest.raises(AttributeError, match="nothing"):
         cuprof.nothing  # noqa: B018
 

@@ -14,8 +14,8 @@ import pytest
 from store_samples import FACTS, make_outcome, make_timing, make_trial
 
 from cuprof.core.interrupts import heard
-from cuprof.store import Store
 from cuprof.store.connection import BUSY_SECONDS
+from cuprof.store.store import Store
 from tests.interrupter import Interrupter, signalled_soon
 
 SEED = int(os.environ.get("CUPROF_SEED", "1"))

@@ -15,7 +15,7 @@ from store_samples import FACTS, METHOD, make_trial
 
 from cuprof.core.records import Measure
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 TRIALS = 400
 SERVER = """
@@ -23,7 +23,7 @@ import os, signal, sys
 sys.path.insert(0, sys.argv[2])
 from store_samples import FACTS, METHOD, make_outcome, make_timing, make_trial
 from cuprof.core.records import Measure
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 def write(is_killed):
     with Store.open(sys.argv[1]) as store:

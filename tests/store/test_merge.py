@@ -30,11 +30,11 @@ from cuprof.core.errors import StoreError
 from cuprof.core.records import State
 from cuprof.engine.merging import merge_source
 from cuprof.results.sweeps import get_sweep
-from cuprof.store import Store
 from cuprof.store.merge import PARTS, Merged
 from cuprof.store.refusals import DURATIONS, SIZES
 from cuprof.store.schema import REVISION
 from cuprof.store.source import open_source
+from cuprof.store.store import Store
 from cuprof.store.tables import METADATA
 from cuprof.store.types import Real
 from tests.cli.damage import damage

@@ -31,13 +31,14 @@ from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.core.records import Artifact, Energy, Measure
 from cuprof.results.queries import query
-from cuprof.store import Store, migrate
+from cuprof.store import migrate
 from cuprof.store import schema as schema_module
 from cuprof.store import store as store_module
 from cuprof.store.connection import make_engine, parse_url
 from cuprof.store.counters import save_artifact
 from cuprof.store.schema import REVISION
 from cuprof.store.source import open_source
+from cuprof.store.store import Store
 from cuprof.store.tables import METADATA
 from tests.core.typed_passwords import FORMS, SECRETS, WORD, leaks, type_url
 
@@ -317,7 +318,8 @@ def test_opening_a_current_database_does_not_import_alembic(tmp_path: Path) -> N
     url = f"sqlite:///{tmp_path / 'a.sqlite'}"
     Store.open(url).close()
     script = (
-        "import sys; from cuprof.store import Store; Store.open(sys.argv[1]).close(); print('alembic' in sys.modules)"
+        "import sys; from cuprof.store.store import Store; Store.open(sys.argv[1]).close(); "
+        "print('alembic' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", script, url], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

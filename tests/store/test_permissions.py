@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from store_samples import FACTS
 
-from cuprof.store import Store
 from cuprof.store.backup import back_up
+from cuprof.store.store import Store
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from throwaway_postgres import Server
 
 from cuprof.core.errors import StoreError
 from cuprof.results.queries import query
-from cuprof.store import Store
+from cuprof.store.store import Store
 
 TRIALS = [make_trial(n=n) for n in range(40)]
 

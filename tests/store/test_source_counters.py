@@ -12,8 +12,8 @@ from cuprof.core.records import Profile, State, read_opcode
 from cuprof.ncu.files import find_conditions
 from cuprof.ncu.report_file import read_report
 from cuprof.results.queries import query
-from cuprof.store import Store
 from cuprof.store import tables as t
+from cuprof.store.store import Store
 
 REPORT = Path(__file__).parents[1] / "data" / "ncu" / "recorded" / "source_counters.ncu-rep"
 

@@ -13,10 +13,11 @@ from store_samples import FACTS, make_outcome, make_trial
 from cuprof.core.records import State
 from cuprof.results.queries import query
 from cuprof.results.sweeps import list_ends
-from cuprof.store import Store, outcomes
+from cuprof.store import outcomes
 from cuprof.store import tables as t
 from cuprof.store.processes import Process
 from cuprof.store.stations import LEASE_S
+from cuprof.store.store import Store
 
 TRIALS = [make_trial(n=n) for n in (1, 2, 3)]
 PLACES = {trial.identity: place for place, trial in enumerate(TRIALS)}

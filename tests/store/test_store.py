@@ -26,9 +26,10 @@ from cuprof.core.errors import StoreError
 from cuprof.core.point import Point
 from cuprof.core.records import Check, Measure, Outcome, State, StoredTrial
 from cuprof.results.queries import query
-from cuprof.store import Store, sweeps
+from cuprof.store import sweeps
 from cuprof.store import tables as t
 from cuprof.store.rows import upsert
+from cuprof.store.store import Store
 from cuprof.store.trials import ENLISTING
 
 COLD = {Measure.COLD: METHOD}

@@ -17,8 +17,8 @@ from store_samples import FACTS
 
 from cuprof.core.errors import UsageError
 from cuprof.results.queries import query
-from cuprof.store import Store
 from cuprof.store.processes import HOSTS_OWN, Process, this_host, this_process
+from cuprof.store.store import Store
 
 
 @pytest.fixture

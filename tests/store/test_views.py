@@ -23,8 +23,9 @@ from store_samples import (
 from cuprof.core.records import BuildFacts, Measure, Outcome, State, Trial
 from cuprof.results.earlier import list_earlier
 from cuprof.results.queries import query
-from cuprof.store import Store, counters, outcomes, ranking
+from cuprof.store import counters, outcomes, ranking
 from cuprof.store.outcomes import Origin
+from cuprof.store.store import Store
 
 N = 2**20
 STEPS = ("interleaved", "compacted", "sequential", "broken", "racy", "warp")

@@ -17,8 +17,8 @@ import store_samples as samples  # noqa: E402
 
 from cuprof.core.records import Measure, Outcome, State  # noqa: E402
 from cuprof.results.queries import query  # noqa: E402
-from cuprof.store import Store  # noqa: E402
 from cuprof.store.schema import REVISION  # noqa: E402
+from cuprof.store.store import Store  # noqa: E402
 
 
 def fill(store: Store) -> None:
