@@ -46,8 +46,6 @@ SECOND_POISON_BYTE = 0x5A
 
 SCRATCH_ALIGNMENT = 256
 """Bytes; scratch buffers start at multiples of this, like allocations of the CUDA driver."""
-
-
 NOT_COLD = "the caches were not flushed before it"
 """How the `suspect` of a cold reading begins that was not cold."""
 GRACE_S = 0.2

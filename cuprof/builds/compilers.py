@@ -44,8 +44,6 @@ MOST_BYTES = 1 << 30
 """No answer is longer; code in the process could write any length."""
 RAISED = {each.__name__: each for each in (BuildError, ImpossibleError, MissingDependencyError)}
 """What a build may raise, by its name."""
-
-
 ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),

@@ -27,8 +27,6 @@ WIDTH, CODE_DIGITS = 64, 40
 _CODE, _SHARED = ".text.", ".nv.shared."
 _CONSTANTS = (".nv.constant2", ".nv.constant3", ".nv.constant4", ".rodata")
 """Sections with tables of the source's own; bank 0 holds the launch's arguments."""
-
-
 _ENTRY = re.compile(rb"\.nv\.constant0\.([\w$]+)")
 """The section that holds the arguments of a kernel's launch, by its name."""
 

@@ -38,8 +38,6 @@ CONFIGURING = ("_", "CUB_", "THRUST_", "CCCL_", "LIBCUDACXX_", "CUDA_", "NV_", "
 """How macros begin that headers look at; these stay options."""
 ADDS_HEADERS = ("-I", "--include", "-include", "--pre-include", "-pch", "-D", "-U", "--define", "--undefine")
 """How options begin with which the headers may be the user's own, or depend on macros."""
-
-
 _PRECOMPILED: dict[Preload, Path] = {}
 """What `precompile` has made in this process, or in the one that it was forked from."""
 

@@ -41,8 +41,6 @@ They are those of the results frame, and beside them:
 - `tool`: the other tool that measured it
 - `timing_id`: what `Source.read` finds samples by; of a trial without a time, `measure` is empty
 """
-
-
 KERNEL_TIMES = (Measure.COLD, Measure.HOT)
 RANKED = (*KERNEL_TIMES, Measure.TOTAL)
 """The fastest tunables are those of the shortest time, by the first of these measures that a trial has."""

@@ -35,8 +35,6 @@ FAILED = frozenset(
 
 NOT_RUN = frozenset({State.IMPOSSIBLE, State.SKIPPED})
 """The states of trials that the device cannot run, or that could not run here and now."""
-
-
 OF_FAMILY = "family"
 """Phase of a trial that was skipped because a function of its family failed: the sweep failed, not the variant."""
 

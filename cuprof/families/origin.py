@@ -40,8 +40,6 @@ FAMILY_FILE = "family.py"
 PREFIX = "_cuprof_family_"
 """The prefix of a family's module name while it is loaded."""
 _SCRIPT_FOLDERS: set[str] = set()
-
-
 loading: ContextVar[tuple[Path, list[Family]] | None] = ContextVar("loading", default=None)
 """Set while an origin is loaded, to its folder or script and the families that `cuprof.compare` has defined since.
 Otherwise `cuprof.compare` runs a comparison."""

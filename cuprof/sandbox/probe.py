@@ -13,8 +13,6 @@ from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 
 LIMIT_S = 20.0
-
-
 _begun: list[subprocess.Popen[str]] = []
 
 

@@ -63,8 +63,6 @@ class NoiseModel:
 
 PREPARED = NoiseModel("CPU, cold, within one sweep", 0.0, 500.0)
 """Of one function prepared twice in a process: where its objects lie decides what a flush takes out of the caches."""
-
-
 MANY_CONTROLS = 8
 """Unchanged trials from which a robust estimate is made that is then taken for known."""
 CAUTION = 1.5
@@ -75,8 +73,6 @@ NORMAL_MAD = 1.4826
 TAIL, NORMAL_TAIL = 0.9, 1.6449
 """The share of normal numbers with an absolute value below this many standard deviations: the median alone would not
 show that a third of the trials vary far more than the rest."""
-
-
 AS_MODELLED = Noise(1.0)
 
 

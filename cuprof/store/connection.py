@@ -277,8 +277,6 @@ REFUSALS = {
     "53100": "free space on the server's disk, then run the command again",
 }
 """What to do about PostgreSQL's errors of these codes: https://www.postgresql.org/docs/current/errcodes-appendix.html."""
-
-
 NETWORKS = {
     "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "nfs",
     "nfs4", "ocfs2", "orangefs", "panfs", "pvfs2", "smb3", "smbfs", "wekafs",

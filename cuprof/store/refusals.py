@@ -25,8 +25,6 @@ WORDS: Mapping[tuple[str, str], Collection[str]] = {
     ("variant", "expected"): ("right", "wrong"),
 }
 """The values of columns whose readers know these words only."""
-
-
 DURATIONS = {
     *(("timing", name) for name in ("median_ns", "mean_ns", "min_ns", "max_ns", "q1_ns", "q3_ns", "high_ns")),
     ("launch", "duration_ns"),

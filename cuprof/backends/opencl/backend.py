@@ -49,8 +49,6 @@ LOST_CODES = frozenset({-5, -36, -9999})
 """CL_OUT_OF_RESOURCES, CL_INVALID_COMMAND_QUEUE, and NVIDIA's own code: the errors that follow a crashed kernel."""
 NO_MEMORY = -4
 """CL_MEM_OBJECT_ALLOCATION_FAILURE."""
-
-
 Enqueue = Callable[[Sequence[Any]], Any]
 """Enqueue one step after the given events and return its event."""
 

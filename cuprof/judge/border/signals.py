@@ -23,8 +23,6 @@ from cuprof.worker.messages import Job
 REQUEST, LENGTH = struct.Struct("<cI"), struct.Struct("<I")
 MOST_BYTES = 1 << 20
 """Read at most this much of a stranger's text."""
-
-
 SECOND = 0
 """In place of a number of sets: execute on the second one, and on no other."""
 
