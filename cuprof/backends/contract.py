@@ -483,21 +483,13 @@ class Backend(ABC, Generic[R]):
         return BuildPool()
 
     def list_builds(self, signature: Signature, variant: Variant, program: Program, text: str) -> Sequence[Build]:
-        """Return the builds of a program for `cache` to compile ahead; none if refused, which `prepare` reports.
-
-        Args:
-            text: of the source.
-        """
+        """Return the builds of a program for `cache` to compile ahead; none if refused, which `prepare` reports."""
         return ()
 
     def build_ahead(
         self, signature: Signature, builds: Iterable[tuple[Variant, Program, str]], limit_s: float | None = None
     ) -> list[list[Future[tuple[Built, bool]]]]:
-        """Begin to build these (variant, program, source text), in the order given; return the builds of each.
-
-        Args:
-            limit_s: a build that takes longer is stopped and refused.
-        """
+        """Begin each (variant, program, source text) in order, as `BuildPool.start` does; return the builds of each."""
         return [[self.cache.start(build, limit_s) for build in self.list_builds(signature, *each)] for each in builds]
 
     def open(self, signature: Signature, inputs: Arrays, options: ReadingOptions, scratch_bytes: int = 0) -> Session[R]:

@@ -107,13 +107,9 @@ class CudaDevice:
             runtime.cudaGetLastError()
 
     def put_back(self, *, settings: bool = True) -> bool:
-        """Undo a variant's changes: current context and stream, errors, lines that persist in L2, and its settings.
+        """Undo a variant's changes: current context and stream, errors, and lines that persist in L2.
 
-        Args:
-            settings: limits and cache configuration of the context too.
-
-        Returns:
-            Whether those were changed.
+        With `settings`, limits and cache configuration of the context too; return whether those were changed.
         """
         driver, changed = self.driver, False
         driver.cuCtxSetCurrent(self._context)

@@ -75,12 +75,7 @@ class OpenClTimer:
         return self._kernel("read_together", groups, items, [buffer, np.uint32(buffer.size // 16), self._sink])
 
     def kernel_time(self, enqueue: Enqueue, flush: str, batch: int = 1, blocking: bool = True) -> Reading:
-        """Time `batch` executions back to back; the duration is one execution's share.
-
-        Args:
-            flush: before them, "clean" reads other data through the caches, "dirty" writes it, "none" does neither.
-            blocking: hold the device until everything is enqueued.
-        """
+        """Time `batch` executions back to back, as `ReadingOptions` say; the duration is one execution's share."""
         cl, queue = self.cl, self.queue
         if flush == "clean":
             self._flush()
