@@ -53,8 +53,8 @@ def test_only_output_that_fails_is_called_output(
         patch.setattr(sys, "stdout", Failing(errno.EIO))
         assert main(["--version"]) == 2
     assert capfd.readouterr().err == "error: the output cannot be written: no\n"
-    with pytest.raises(OSError, match="no"):  # of whatever was read
-        print_error(OSError(errno.EIO, "no"))
+    assert print_error(OSError(errno.EIO, "no", "mine.py")) == 2
+    assert capfd.readouterr().err == "error: mine.py cannot be read or written: no\n"
 
 
 def test_a_closed_stream_and_none_are_no_error() -> None:
