@@ -81,7 +81,7 @@ class KernelSource:
         for reason in self.reasons:
             for number, samples in counters.stalls[reason].items():
                 reasons[number][reason] = samples
-        stalled = [sum(each.values()) for each in reasons]
+        stalled, total = [sum(each.values()) for each in reasons], max(1, self.stalled)
         return pd.DataFrame(
             {
                 "offset": counters.offsets,
@@ -91,7 +91,7 @@ class KernelSource:
                 "line": counters.lines,
                 "executed": counters.executed,
                 "stalled": stalled,
-                "share": [samples / max(1, self.stalled) for samples in stalled],
+                "share": [samples / total for samples in stalled],
                 "reason": [_leading(each) for each in reasons],
                 "reasons": reasons,
             }

@@ -136,8 +136,8 @@ class Problem:
         Results that `verify` alone knows are taken for such, and those of which there is no room for another set.
         """
         (first, *others), outputs, until = self.standards, self.signature.outputs, monotonic() + DRAWS_S
-        known = {name: array for name, array in first.expected.items() if array.size}
-        if outputs.keys() != first.expected.keys() or not known or not _affords([self.signature.nbytes]):
+        has_results = any(array.size for array in first.expected.values())
+        if outputs.keys() != first.expected.keys() or not has_results or not _affords([self.signature.nbytes]):
             return True
         with np.errstate(all="ignore"):
             kept = {name: array.astype(outputs[name].type) for name, array in first.expected.items()}
