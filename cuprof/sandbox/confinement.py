@@ -149,7 +149,7 @@ def _or_end(what: str) -> Iterator[None]:
 
 def _limit(sandbox: Sandbox) -> None:
     """Set the limits of a process, but none on its address space: CUDA reserves a lot of that."""
-    _lower(resource.RLIMIT_CORE, 0)
+    _lower(resource.RLIMIT_CORE, 1)  # with 0 a core still goes to a program, where the system has one for it
     _lower(resource.RLIMIT_NOFILE, MOST_FILES)
     _lower(resource.RLIMIT_SIGPENDING, PENDING)
     if sandbox.memory_bytes:
@@ -324,14 +324,21 @@ def _list_files(pid: int, threads: Iterable[str], read: Callable[[str], str] = s
         try:
             files = [read(f"{folder}/{name}") for name in os.listdir(folder)]  # noqa: PTH208
         except PermissionError:
-            if _read_state(pid, thread) in b"ZX":  # only root is told that one that has ended has none
-                continue
-            return None
+            if _has_memory(pid, thread):
+                return None
+            continue  # only root is told that one that has ended, or is about to, has none
         except OSError:  # the thread has ended
             continue
         if files:
             return files
     return []
+
+
+def _has_memory(pid: int, thread: str) -> bool:
+    """Return whether a thread has memory, which it gives up first when it ends."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
+        return SIZES.search(file.read()) is not None
+    return False
 
 
 def _count_files(pid: int, threads: Iterable[str]) -> int:

@@ -20,6 +20,8 @@ the kernel takes 1.5 KB for each, whatever its size."""
 DEVICES_AT = "/tmp/.dev"
 KERNEL_SWITCHES = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 """What turns the kernel's settings, for root."""
+NONE_OF = ("max_user_namespaces", "max_inotify_instances", "max_fanotify_groups")
+"""Of these there are none inside: a network of its own works on without a process, and a user has few of the others."""
 KERNEL_LISTS = ("/proc/pagetypeinfo", "/proc/slabinfo", "/proc/vmallocinfo")
 """What only root may read, and what others wait for while it is read."""
 
@@ -37,6 +39,9 @@ def enter_namespaces(sandbox: Sandbox) -> None:
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    for name in NONE_OF:
+        with contextlib.suppress(OSError):  # of some kernels
+            Path("/proc/sys/user", name).write_text("0")
     kernel.mount("none", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.make_read_only("/")
     visible = _open_hidden((*needed_paths(), *sandbox.visible, *sandbox.writable), sandbox)

@@ -113,6 +113,29 @@ print(confinement._count_files(child, [str(child)]), *confinement._count_special
     assert done.stdout == "0 0 0\n", done.stderr
 
 
+def test_of_a_process_that_is_ending_nothing_counts() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root becomes another user")
+    code = """
+import ctypes, os, sys
+sys.path.insert(0, sys.argv[1])
+from cuprof.sandbox import confinement
+os.setgid(65534)
+os.setuid(65534)
+ctypes.CDLL(None).prctl(4, 1)  # it hides nothing
+child = os.fork()
+if child == 0:
+    held = bytearray(b"x") * (300 << 20)  # giving it up takes some time
+    os._exit(0)
+most = 0
+while confinement._read_state(child, str(child)) != b"Z":
+    most = max(most, confinement._count_files(child, [str(child)]))
+print(0 < most < 64 or most)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(ROOT)], capture_output=True, text=True, check=False)
+    assert done.stdout == "True\n", done.stderr
+
+
 def test_files_that_a_process_hides_count_as_many_as_there_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: str) -> list[str]:
         raise PermissionError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import tempfile
 from dataclasses import replace
@@ -14,7 +15,7 @@ from cuprof.core.processes import child_environment
 from cuprof.core.project import OWN_BUILDS
 from cuprof.sandbox.settings import Sandbox, inner_environment
 from cuprof.sandbox.view import MOST_INODES
-from tests.sandbox.confined import ROOT, run
+from tests.sandbox.confined import HEAD, ROOT, run
 
 
 def test_no_file_but_its_own_can_be_written(full: Sandbox, tmp_path: Path) -> None:
@@ -135,6 +136,18 @@ print(os.path.exists("/proc/self/status"))
     *tried, own = run(code, full).stdout.splitlines()
     assert set(tried) <= {"Read-only file system", "No such file or directory", "Permission denied"}
     assert own == "True"
+
+
+def test_it_takes_nothing_of_which_a_user_has_few(full: Sandbox) -> None:
+    code = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.unshare(0x10000000), ctypes.get_errno(), libc.inotify_init(), ctypes.get_errno())
+"""
+    unfiltered = HEAD.replace(
+        "confinement.confine(", "from cuprof.sandbox import seccomp\nseccomp.PACKAGES = ()\nconfinement.confine("
+    )
+    assert run(code, full, unfiltered).stdout.split() == ["-1", str(errno.ENOSPC), "-1", str(errno.EMFILE)]
 
 
 def test_without_namespaces_no_terminal_is_read(tmp_path: Path) -> None:
