@@ -29,6 +29,8 @@ ALIKE, ALIKE_NS = {"graph": 1.25, "direct": 2.0, "host": 1.5}, {"cuda": (35_000.
 """An execution by itself may take this much longer than one of many, with so much for each of the requests that follow
 one another; on a device the first one takes its change to the process, which varies. Where two are worked on at once,
 one takes twice as long."""
+FEW_SETS = 16
+"""Of fewer sets a time is the whole one less a round trip: what a slope may leave out would be much of an execution."""
 BUSY_HOST = "the host was busy with other work"
 TOO_BUSY = f"{BUSY_HOST}, so that nothing tells whether it remembers results; judge it again on a quieter machine"
 MOST_LAPS = 12
@@ -210,14 +212,22 @@ class Clock:
     def _read_round(self, count: int, flush: str) -> Round:
         if len(counts := self._counts(count)) > 1:
             *ones, many = laps = self._read(counts, flush)
-            return Round(_add(laps), tuple(ones), (self._count_ns(many) - ones[-1].duration_ns) / (count - 1), True)
+            return Round(_add(laps), tuple(ones), self._find_slope(many, ones[-1].duration_ns, count), True)
         wanted = [count, 1] if count > 1 else [count]
         by_count = {each: self._read((each,), flush)[0] for each in sorted(wanted, key=lambda _: secrets.randbits(32))}
         many = by_count.pop(count)
         if (single := by_count.get(1)) is None:
-            return Round(many, (), self._count_ns(many) - self.trips.ones_ns[0], many.is_sound)
-        slope_ns = (self._count_ns(many) - self._count_ns(single)) / (count - 1)
+            return Round(many, (), self._find_slope(many, 0.0, count), many.is_sound)
+        slope_ns = self._find_slope(many, self._count_ns(single), count)
         return Round(many, (single,), slope_ns, many.is_sound and single.is_sound)
+
+    def _find_slope(self, many: Lap, one_ns: float, count: int) -> float:
+        """Return the time of one of many executions, from requests for all of them and for one."""
+        if count >= FEW_SETS:
+            return (self._count_ns(many) - one_ns) / (count - 1)
+        baselines = self.sets.pool.trips  # of a moment ago: a stranger's own are older, which would scatter its times
+        trips = baselines if any(baselines.ones_ns) else self.trips
+        return (self._count_ns(many) - trips.ones_ns[0 if count == 1 else -1]) / count
 
     def _count_ns(self, lap: Lap) -> float:
         """Return the time of a lap, with what reading its results took beyond what that usually takes."""

@@ -62,6 +62,7 @@ SAME_RESULTS = (
     "it is right and as fast, but results for some inputs are right for all others, so that remembering them cannot be "
     "told from computing; give the family inputs that change its results, or a narrower tolerance"
 )
+SAME_INPUTS = "; what depends on nothing else may have been computed once, before it was timed"
 CLAIMS = {
     "wrong_result": "wrong result",
     "implausible": "impossible time",
@@ -348,8 +349,10 @@ class _Trial:
             if blind and ruling is Ruling.GOOD:
                 ruling, reasons = Ruling.UNUSABLE, [f"at {list_first([*dict.fromkeys(blind)], 3)} {SAME_RESULTS}"]
             decided = _candidate(contender, bases[contender.kind].variant, ruling, "; ".join(reasons))
-            evidence = tuple(Evidence("uneven", text, counts=False) for text in legs[contender].drifts())
-            judged.append((contender, replace(decided, rows=rows, evidence=evidence)))
+            evidence = [Evidence("uneven", text, counts=False) for text in legs[contender].drifts()]
+            if same := dict.fromkeys(name for each in rows for name in course.border.same.get(each.problem, ())):
+                evidence.append(Evidence("the same in every draw", list_first([*same], 3) + SAME_INPUTS, counts=False))
+            judged.append((contender, replace(decided, rows=rows, evidence=tuple(evidence))))
         return {device: noise.text for device, noise in noises.items()}, judged
 
     def _confine(self, contender: Contender) -> Sandbox | None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
+import resource
 import secrets
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from cuprof.backends.buffers import available_bytes
 from cuprof.core.records import Check, State
 from cuprof.families import Variant
 from cuprof.judge.sets import Sets
@@ -30,6 +36,35 @@ class FoundError(Exception):
         self.state = state
         self.check = check and replace(check, message=message)
         super().__init__(message)
+
+
+class NoEndError(Exception):
+    """End a call that takes too long."""
+
+    def __init__(self) -> None:
+        super().__init__("no end within the time limit on these results")
+
+
+def call_within(limit_s: float, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of the family on what a stranger gave it. Code that is not Python's goes on until it returns.
+
+    Raises:
+        NoEndError: it took longer.
+        MemoryError: it needed more than half of the memory that is free.
+    """
+    raise_in, caller = ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(threading.get_ident())
+    timer = threading.Timer(limit_s, raise_in, (caller, ctypes.py_object(NoEndError)))
+    reserved = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    own, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (reserved + available_bytes() // 2, most))
+    timer.start()
+    try:
+        return function(*arguments)
+    finally:
+        timer.cancel()
+        timer.join()
+        raise_in(caller, None)  # where it came too late
+        resource.setrlimit(resource.RLIMIT_AS, (own, most))
 
 
 @dataclass

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from weakref import WeakValueDictionary
 
 from cuprof.backends.contract import POISON_BYTE, SECOND_POISON_BYTE
@@ -31,7 +32,7 @@ from cuprof.judge.border.fork_server import ForkServer
 from cuprof.judge.border.signals import Answer, Ask
 from cuprof.judge.border.suspect import LateError, LostError, RefusedError, Suspect
 from cuprof.judge.clock import LATE, Clock
-from cuprof.judge.examiner import Examiner, FoundError
+from cuprof.judge.examiner import Examiner, FoundError, call_within
 from cuprof.judge.sets import LONG_NS, Pool, Sets
 from cuprof.sandbox.confinement import can_send_files, find_most_pipes, find_most_threads
 from cuprof.sandbox.settings import Sandbox
@@ -76,6 +77,7 @@ class Border:
         waiting: origin, extension, problem and trial → one of an earlier turn, whose process waits for the next one.
         pools: back end and problem → contents, while a trial uses them.
         tells: problem → whether a candidate that remembers results would be noticed; see `Problem.tells_apart`.
+        same: problem → the inputs that all draws have in common.
     """
 
     config: SweepConfig
@@ -85,6 +87,11 @@ class Border:
     waiting: dict[tuple[AnyOrigin, Extension | None, Point, JobTrial], Referee] = field(default_factory=dict)
     pools: WeakValueDictionary[tuple[str, Point], Pool] = field(default_factory=WeakValueDictionary)
     tells: dict[Point, bool] = field(default_factory=dict)
+    same: dict[Point, list[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if verify := self.family.verify:
+            self.family = replace(self.family, verify=partial(call_within, self.config.limits.check_s, verify))
 
     def close(self) -> None:
         """End the processes that wait for another turn."""
@@ -260,6 +267,7 @@ class Referee:
         self.problem = pool.problem
         if job.problem not in border.tells:
             border.tells[job.problem] = self.problem.tells_apart()
+            border.same[job.problem] = self.problem.list_same()
         variant = replace(next(iter(border.family.variants.values())), tolerance=None)
         if job.extension is None:
             variant = border.family.variant(job.trials[0].variant)

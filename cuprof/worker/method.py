@@ -15,7 +15,7 @@ from cuprof.plan.identity import hash_content
 METHOD_VERSION = 4
 """Raise this whenever sampling, rotation, exclusion or summary changes the meaning of a number."""
 
-BORDER_VERSION = 4
+BORDER_VERSION = 5
 """Raise this whenever a change to the timing across the border changes the meaning of a number."""
 
 RELEVANT: dict[Measure, tuple[str, ...]] = {

@@ -31,6 +31,8 @@ MEMORY_SHARE = 16
 """Draw further sets only while they fit into 1/N of the host's free memory,"""
 MOST_S = 10.0
 """and only if the first set and its reference took no longer than this."""
+FEW_BYTES = 64
+"""Inputs that are no larger are often equal by chance, too."""
 MOST_DRAWS, DRAWS_S = 16, 2.0
 """Try this many further sets, for so long, before right results are said not to depend on the inputs: small ones are
 often equal by chance."""
@@ -151,6 +153,13 @@ class Problem:
             if monotonic() > until:
                 break
         return False
+
+    def list_same(self) -> list[str]:
+        """Return the inputs that two draws have in common, though the family does not call them constants."""
+        draws = [standard.inputs for standard in self.standards]
+        first, other = draws if len(draws) > 1 else (draws[0], self.draw())
+        names = [name for name in first if first[name].nbytes > FEW_BYTES and name not in self.family.constants]
+        return [name for name in names if np.array_equal(first[name], other[name])]
 
     def hold(self, variant: Variant, standard: Standard) -> Tolerances:
         """Return the tolerances for a variant's results on one set: its own tolerance if it states one.

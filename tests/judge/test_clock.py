@@ -14,7 +14,7 @@ from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure, State
 from cuprof.judge.border.signals import SECOND, Ask
 from cuprof.judge.border.suspect import MOST_STIRS, Lap
-from cuprof.judge.clock import FRESH_DRAWS, Clock, Round
+from cuprof.judge.clock import FEW_SETS, FRESH_DRAWS, Clock, Round
 from cuprof.judge.examiner import FoundError
 from cuprof.judge.sets import SPARE, Trips
 
@@ -168,10 +168,16 @@ def test_more_executions_alone_are_asked_for_than_may_be_disturbed_by_its_own_pr
     assert FRESH_DRAWS * SPARE["host"] > MOST_STIRS
 
 
-def test_of_one_set_the_round_trip_is_taken_out() -> None:
-    clock = make_clock(honest)
-    clock.sets.count = 1
-    assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(EXECUTION_NS, abs=1)
+@pytest.mark.parametrize("count", [1, 2, FEW_SETS - 1])
+@pytest.mark.parametrize("kind", ["cuda", "host"])
+def test_of_few_sets_the_round_trip_is_taken_out_and_no_delay(kind: str, count: int) -> None:
+    def delayed(counts: Sequence[int]) -> list[float]:
+        return [each + 20_000 * (many == 1) for each, many in zip(honest(counts), counts, strict=True)]
+
+    for durations in (honest, delayed) if count > 1 else (honest,):
+        clock = make_clock(durations)
+        clock.sets.count, clock.sets.kind, clock.suspect.spins = count, kind, kind == "cuda"
+        assert clock.time(Measure.COLD).summary.median_ns == pytest.approx(EXECUTION_NS, abs=1)
 
 
 @pytest.mark.parametrize("count", [1, COUNT])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import sqlite3
 import time
 from contextlib import closing
@@ -16,6 +17,7 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
+from cuprof.backends.buffers import available_bytes
 from cuprof.config.model import NcuConfig, SweepConfig
 from cuprof.core.errors import UsageError
 from cuprof.engine.observer import Observer
@@ -25,12 +27,13 @@ from cuprof.judge import contenders
 from cuprof.judge.border.signals import Ask
 from cuprof.judge.contenders import check_file
 from cuprof.judge.court import Request, judge
+from cuprof.judge.examiner import NoEndError, call_within
 from cuprof.judge.legs import Course
 from cuprof.judge.report import Candidate, Report, Ruling, as_data
 from cuprof.judge.warden import Warden
 from tests.interop.samples import WORKLOADS, WRITING, solution, write_beside
 from tests.judge.conftest import FEW, QUICK, ROOT, Court, N, even_host, take_as_long, take_each
-from tests.living import command_of
+from tests.living import LONG_S, command_of
 
 HONEST = """
 @family.cpu("honest")
@@ -525,6 +528,44 @@ def test_nobody_is_good_where_results_are_the_same_for_all_inputs(court: Court) 
         (found,) = court.judge(court.write("honest.py", HONEST), measure=some).candidates
     assert (found.ruling, len(found.rows)) == (Ruling.UNUSABLE, 1), found
     assert "results for some inputs are right for all others" in found.message
+    (seen,) = (one for one in found.evidence if one.what == "the same in every draw")
+    assert (seen.detail[:2], seen.counts) == ("x;", False)
+
+
+VERIFY = """
+def verify(problem, inputs, outputs, expected):
+    while outputs["y"].any() and not np.array_equal(outputs["y"], FACTOR * inputs["x"]):
+        pass
+    return bool(outputs["y"].any())
+
+
+family = Family(verify=verify, """
+
+
+@pytest.mark.usefixtures("_even_host")
+def test_a_verify_that_never_ends_on_one_candidates_results_ends_its_verdict_alone(court: Court) -> None:
+    file = court.family / "family.py"
+    text = file.read_text().replace('return {"y": FACTOR * inputs["x"].astype(np.float64)}', "return {}")
+    file.write_text(text.replace("family = Family(", VERIFY))
+    wrong_text = HONEST.replace("return lambda: right(inputs, outputs)", "return lambda: outputs['y'].fill(0.5)")
+    files = court.write("wrong.py", wrong_text), court.write("honest.py", HONEST)
+    wrong, honest = court.judge(*files, measure=FEW, time_limit_s=3).candidates
+    assert (wrong.ruling, len(honest.rows)) == (Ruling.UNUSABLE, 1), (wrong, honest)
+    assert "no end within the time limit on these results (family.py, line " in wrong.message
+
+
+def test_a_call_has_no_more_time_and_memory_than_it_may() -> None:
+    def never() -> None:
+        while True:
+            pass
+
+    own = resource.getrlimit(resource.RLIMIT_AS)
+    with pytest.raises(NoEndError):
+        call_within(0.05, never)
+    with pytest.raises(MemoryError):
+        call_within(LONG_S, bytearray, available_bytes())
+    assert call_within(LONG_S, max, 1, 2) == 2
+    assert resource.getrlimit(resource.RLIMIT_AS) == own
 
 
 @pytest.mark.parametrize("folder", ["", "below"])

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +70,19 @@ def test_all_contents_of_a_draw_differ_and_have_their_right_results(pool: Pool) 
     for number in range(COUNT):
         x = draw.contents[number].view(np.uint8)[place.offset : place.end].view(np.float32)
         assert np.array_equal(draw.find_right(number, pool.problem, process.layout).expected["y"], 2.0 * x)
+
+
+def test_rows_with_fewer_elements_and_with_all_have_their_right_results(pool: Pool) -> None:
+    lengths = cycle([40, 100, 7])
+    problem: Any = SimpleNamespace(
+        signature=pool.problem.signature,
+        draw=lambda: {"x": np.arange(next(lengths), dtype=np.float32)},
+        find_right=lambda inputs: len(inputs["x"]),
+    )
+    process = Process(Pool(problem), is_stranger=True)
+    draw, _ = process.take()
+    found = [draw.find_right(number, problem, process.layout) for number in range(COUNT)]
+    assert sorted(found) == [7, 7, 40, 40, 100, 100]
 
 
 def test_a_machine_that_has_no_thread_left_ends_one_trial(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

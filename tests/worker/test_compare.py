@@ -167,6 +167,16 @@ def test_complex_results_are_compared_in_both_parts() -> None:
     assert (found.passed, found.error) == (False, 3.0)
 
 
+@pytest.mark.parametrize("kind", [np.longdouble, np.clongdouble])
+def test_numbers_wider_than_float64_are_compared_as_such(kind: type) -> None:
+    expected = np.full(3, 1, kind) + np.finfo(np.longdouble).eps
+    assert check(expected.copy(), expected).passed
+    found = check(np.full(3, 1, kind), expected)
+    assert (found.passed, found.error_absolute) == (False, float(np.finfo(np.longdouble).eps))
+    narrow = expected.astype(np.complex128 if np.iscomplexobj(expected) else np.float64)
+    assert check(narrow, expected).passed  # as near as its type allows
+
+
 FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=True)
 VECTORS = arrays.arrays(np.float64, 5, elements=FLOATS)
 

@@ -13,7 +13,7 @@ import pytest
 
 from cuprof.config.model import MeasureConfig
 from cuprof.core.records import Measure
-from cuprof.families import Arrays, Point, Tolerance, Variant
+from cuprof.families import Array, Arrays, Point, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder
 from cuprof.worker import problem as module
 from cuprof.worker.messages import Job
@@ -69,6 +69,18 @@ def test_results_that_are_the_same_for_all_inputs_tell_nothing_apart() -> None:
     assert tells(near)
     assert not tells(near, tolerance=lambda *_: Tolerance(relative=0.01))
     assert tells(near, tolerance=lambda *_: Tolerance(relative=0.01), verify=lambda *_: False)
+
+
+def test_inputs_that_all_draws_have_in_common_are_named() -> None:
+    def find_same(count: int, **parts: Any) -> list[str]:
+        family, kept = make_twice(N), np.ones(count, np.float32)
+        inputs = {"x": Array((N,), "float32"), "w": Array((count,), "float32")}
+        family.signature = lambda point: Signature(inputs, {"y": Array((N,), "float32")})
+        family.generate = lambda point, rng: {"x": rng.random(N, np.float32), "w": kept.copy()}
+        return Problem.make(replace(family, **parts), JOB).list_same()
+
+    assert find_same(100) == ["w"]
+    assert find_same(100, constants=("w",)) == find_same(2) == []
 
 
 def test_what_verify_alone_knows_is_taken_to_tell_them_apart() -> None:
