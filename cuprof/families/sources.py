@@ -13,8 +13,10 @@ from __future__ import annotations
 import base64
 import os
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from cuprof.core.errors import FamilyError
@@ -31,6 +33,8 @@ SEPARATOR = "\n# ---- "
 """Separates the files of a Python source; the name of the next file follows."""
 MAX_CHARACTERS = 8_000_000
 """More than any person writes; stops includes that double at every level."""
+MAX_INCLUDES, MAX_DEPTH = 20_000, 200
+"""Includes of a source in all, where people write hundreds, and within one another, as many as compilers allow."""
 
 _TOKEN = re.compile(
     r"""(?P<passed>/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*")"""
@@ -84,7 +88,7 @@ def expand_includes(file: Path, folder: Path, text: str | None = None) -> str:
         text: the file's own text, if it is in no file.
 
     Raises:
-        FamilyError: a file is missing or is not UTF-8 text, or the text grows beyond `MAX_CHARACTERS`.
+        FamilyError: a file is missing or is not UTF-8 text, or the text or its includes pass a limit.
     """
     pieces = _Expansion(folder).expand(file, (), read_source(file) if text is None else text)
     return "".join([piece for piece, _, _ in pieces])
@@ -136,34 +140,43 @@ class _Expansion:
     folder: Path
     once: set[Path] = field(default_factory=set)
     characters: int = 0
+    includes: int = 0
+    find: Callable[[str, Path, Path], Path] = field(default_factory=lambda: cache(_find_included))
+    read: Callable[[Path], str] = field(default_factory=lambda: cache(read_source))
 
     def expand(self, file: Path, within: tuple[Path, ...], text: str) -> list[tuple[str, Path, int]]:
+        inside = (*within, file if within else file.resolve())
+        main = inside[0]
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
-            raise FamilyError(
-                f"{within[0] if within else file} grows beyond {MAX_CHARACTERS} characters with its includes; "
-                "give the included files `#pragma once`"
-            )
-        pieces, begin = [], 0
+            raise FamilyError(f"{main} grows beyond {MAX_CHARACTERS} characters; give its includes `#pragma once`")
+        pieces, begin, line = list[tuple[str, Path, int]](), 0, 1
         for match in _TOKEN.finditer(text):
             if match["include"] is None and (match["once"] is None or not within):
                 continue
-            pieces.append((text[begin : match.start()], file, 1 + text.count("\n", 0, begin)))
+            pieces.append((text[begin : match.start()], file, line))
+            line += text.count("\n", begin, match.end())
             begin = match.end()
             if match["include"] is None:
-                self.once.add(file.resolve())
+                self.once.add(file)
                 continue
-            found = self.find(match["include"], file)
-            inside = (*within, file.resolve())
+            self.includes += 1
+            if self.includes > MAX_INCLUDES:
+                raise FamilyError(f"{main} has more than {MAX_INCLUDES} includes in all; give these `#pragma once`")
+            if len(inside) > MAX_DEPTH:
+                raise FamilyError(f"{main} nests includes more than {MAX_DEPTH} deep; include some files directly")
+            found = self.find(match["include"], file, self.folder)
             if found not in inside and found not in self.once:
-                pieces += self.expand(found, inside, read_source(found))
-        return [*pieces, (text[begin:], file, 1 + text.count("\n", 0, begin))]
+                pieces += self.expand(found, inside, self.read(found))
+        return [*pieces, (text[begin:], file, line)]
 
-    def find(self, name: str, file: Path) -> Path:
-        for beside in (file.parent, self.folder):
+
+def _find_included(name: str, file: Path, folder: Path) -> Path:
+    for beside in (file.parent, folder):
+        with suppress(OSError, RuntimeError, ValueError):  # a long name, links in a circle, a zero byte
             if (found := (beside / name).resolve()).is_file():
                 return found
-        raise FamilyError(
-            f'{file} includes "{name}", which is neither beside it nor in {self.folder}; '
-            f"write #include <{name}> for a header of the toolkit"
-        )
+    raise FamilyError(
+        f'{file} includes "{name[:200]}", which is neither beside it nor in {folder}; '
+        f"write #include <{name[:200]}> for a header of the toolkit"
+    )

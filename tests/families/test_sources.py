@@ -140,6 +140,34 @@ def test_doubling_includes_are_stopped(tmp_path, monkeypatch):
         expand_includes(tmp_path / "f0.cu", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        ({"main": '#include "empty.cu"\n' * 20_001, "empty": ""}, "has more than 20000 includes"),
+        (
+            {"main": '#include "f0.cu"\n', **{f"f{n}": f'#include "f{n + 1}.cu"\n' * 2 for n in range(16)}, "f16": ""},
+            "has more than 20000 includes in all; give these `#pragma once`",
+        ),
+        (
+            {"main": '#include "f1.cu"\n', **{f"f{n}": f'#include "f{n + 1}.cu"\n' for n in range(1, 2000)}},
+            "nests includes more than 200 deep; include some files directly",
+        ),
+        ({"main": f'#include "{"x" * 300}"\n'}, 'includes "xxx'),
+        ({"main": '#include "a\0b"\n'}, r"main\.cu includes .* neither beside it nor in"),
+    ],
+)
+def test_includes_are_bounded_in_one_line(tmp_path, files, told):
+    write(tmp_path, **files)
+    with pytest.raises(FamilyError, match=told):
+        expand_includes(tmp_path / "main.cu", tmp_path)
+
+
+def test_as_many_includes_as_are_allowed_are_expanded(tmp_path):
+    chain = {f"f{n}": f'#include "f{n + 1}.cu"\n' for n in range(1, 200)}
+    write(tmp_path, main='#include "f1.cu"\n' + '#include "f200.cu"\n' * 19_800, **chain, f200="x")
+    assert expand_includes(tmp_path / "main.cu", tmp_path).split() == ["x"] * 19_801
+
+
 def test_each_line_of_an_expanded_text_has_its_file_and_line(tmp_path):
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.cu").write_text(
