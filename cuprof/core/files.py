@@ -16,13 +16,14 @@ MOST_BYTES = 64 << 20
 """Of a file that is read whole: sources, definitions, what a project says."""
 
 
-def open_regular(path: Path, most: int = 0) -> BufferedReader:
+def open_regular(path: Path, most: int = 0, *, flags: int = 0) -> BufferedReader:
     """Open a regular file for reading, of `most` bytes or, with 0, any number: a FIFO or a device would never end.
 
-    One that cannot be opened, is no regular file or is larger raises `UsageError`; so does a read that fails.
+    `flags` are further ones of `os.open`, such as `O_NOFOLLOW`. One that cannot be opened, is no regular file or is
+    larger raises `UsageError`; so does a read that fails.
     """
     with _naming(path):
-        file = _File(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+        file = _File(path, opener=lambda name, usual: os.open(name, usual | flags | os.O_NONBLOCK))
         stream: BufferedReader = BufferedReader(file)
     found = os.fstat(stream.fileno())
     if stat.S_ISREG(found.st_mode) and not 0 < most < found.st_size:

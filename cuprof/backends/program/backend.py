@@ -92,10 +92,6 @@ class ProgramSession(Session[ProgramRunnable]):
         )
         return runnable
 
-    def _fill(self, runnable: ProgramRunnable, byte: int) -> None:
-        runnable.printed = []
-        super()._fill(runnable, byte)
-
     def fetch(self, runnable: ProgramRunnable) -> dict[str, np.ndarray]:
         """Read the outputs from their files, or from the printed text.
 
@@ -140,9 +136,9 @@ class ProgramSession(Session[ProgramRunnable]):
         Raises:
             LaunchError: it could not be started, or did not end with 0.
         """
+        runnable.printed, spent_ns = [], 0
         for file in runnable.files:
             self.memory.provide(self.inputs.get(file.buffer) or self.outputs[file.buffer], file)
-        printed, spent_ns = [], 0
         for step in runnable.processes:
             words = [self.memory.path(word) if isinstance(word, File) else word for word in step.arguments]
             command = [str(runnable.executable), *map(str, words)]
@@ -161,8 +157,7 @@ class ProgramSession(Session[ProgramRunnable]):
                     ended = f"by signal {-status}" if status < 0 else f"with {status}"
                     last = f": {said[-1]}" if said else ""
                     raise LaunchError(f"{shlex.join([runnable.name, *command[1:]])} ended {ended}{last}")
-                printed.append(_content(out))
-        runnable.printed = printed
+                runnable.printed.append(_content(out))
         return float(spent_ns)
 
     def _marked(self) -> dict[str, str]:

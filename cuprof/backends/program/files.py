@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from cuprof.backends.buffers import Content, Contents, Memory
-from cuprof.core.errors import LaunchError
-from cuprof.core.scratch import find_worker_folder
+from cuprof.core.errors import LaunchError, UsageError
+from cuprof.core.files import MOST_BYTES, open_regular
+from cuprof.core.scratch import ScratchFolder, remove
 from cuprof.families import Array, File
 
 NUMBER = re.compile(r"[-+]?(?:inf\b|nan\b|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
@@ -34,8 +36,8 @@ class FileMemory(Memory[Slot]):
 
     def __init__(self, backend: Any) -> None:
         super().__init__(backend)
-        self._owner = tempfile.TemporaryDirectory(prefix="cuprof-program-", dir=find_worker_folder())
-        self.folder = Path(self._owner.name)
+        self._owner = ScratchFolder()
+        self.folder = self._owner.path
         self._written: dict[Path, tuple[object, bytes]] = {}
         """For each file: what its array was to hold, and the bytes that were written."""
 
@@ -56,12 +58,15 @@ class FileMemory(Memory[Slot]):
         return self.folder / f"{file.buffer}.{ENDINGS[file.format]}"
 
     def provide(self, slot: Slot, file: File) -> None:
-        """Write a file, unless it holds what it is to hold."""
+        """Write a file, unless it holds what it is to hold; a program may have left anything in its place."""
         path, (known, content) = self.path(file), self._written.get(self.path(file), (None, b""))
         if slot.content is not None and known is not slot.content:
             content = slot.content if isinstance(slot.content, bytes) else _encode(slot.content, file.format)
             self._written[path] = slot.content, content
         if slot.content is not None and not _holds(path, content):
+            if path.is_dir() and not path.is_symlink():
+                remove(path)
+            path.unlink(missing_ok=True)
             path.write_bytes(content)
 
     def read_file(self, file: File, array: Array, name: str) -> np.ndarray:
@@ -71,29 +76,31 @@ class FileMemory(Memory[Slot]):
             LaunchError: there is no file, or its content does not fit the array.
         """
         try:
-            content = self.path(file).read_bytes()
-        except OSError:
-            raise LaunchError(f"{name} left no file of output {file.buffer}") from None
+            with open_regular(self.path(file), flags=os.O_NOFOLLOW) as stream:
+                size, most = os.fstat(stream.fileno()).st_size, MOST_BYTES + 25 * array.nbytes
+                stream.seek(max(0, size - most) if file.format == "text" else 0)  # its last numbers count
+                content = stream.read(most)
+        except UsageError:
+            raise LaunchError(f"{name} left no file of output {file.buffer}; a link or folder is none") from None
         where = f"{name} wrote to the file of output {file.buffer}"
         if file.format == "text":
             return read_numbers(content.decode(errors="replace"), array, where)
         if file.format == "npy":
             try:
-                found = np.load(io.BytesIO(content), allow_pickle=False)
-            except ValueError:
+                found = np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
+            except Exception:  # NumPy evaluates a header, and does not list what that raises
                 raise LaunchError(f"{where} something that is not a NumPy file") from None
             if found.dtype != array.type or found.shape != array.shape:
                 raise LaunchError(f"{where} {found.dtype} of shape {found.shape}, not {array.dtype} of {array.shape}")
             return np.asarray(found)
-        if len(content) != array.nbytes:
-            raise LaunchError(f"{where} {len(content)} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
+        if size != array.nbytes:
+            raise LaunchError(f"{where} {size} bytes, not {array.nbytes} ({array.size} × {array.dtype})")
         return np.frombuffer(content, array.type).reshape(array.shape).copy()
 
     def holds(self, buffers: Mapping[str, Slot], contents: Contents) -> Iterator[tuple[str, bool]]:
         """Compare each file with what was written."""
         for name in buffers:
-            files = [(path, content) for path, (_, content) in self._written.items() if path.stem == name]
-            yield name, all(_holds(path, content) for path, content in files)
+            yield name, all(_holds(path, content) for path, (_, content) in self._written.items() if path.stem == name)
 
     def mend(self) -> None:
         """Have all files written again."""
@@ -128,4 +135,6 @@ def read_numbers(text: str, array: Array, where: str) -> np.ndarray:
 
 
 def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
+    with suppress(UsageError), open_regular(path, flags=os.O_NOFOLLOW) as stream:
+        return stream.read(len(content) + 1) == content
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from cuprof.backends.contract import Draw
 from cuprof.backends.program.backend import ProgramBackend, ProgramRunnable, ProgramSession
+from cuprof.backends.program.files import FileMemory
 from cuprof.backends.program.kernel_clock import KernelRecord, busy_ns, find_cupti, install_clock, own_build
 from cuprof.builds import BuildPool
 from cuprof.core.errors import LaunchError
@@ -99,6 +101,63 @@ def test_numpy_files(session: ProgramSession, prepare: Prepare) -> None:
     runnable = prepare(text, Execute((File("x", "npy"), File("y", "npy"))))
     session.run(runnable)
     assert np.array_equal(session.fetch(runnable)["y"], INPUTS["x"])
+
+
+NPY = f"#!{sys.executable}\nimport sys\nimport numpy as np, os; place = sys.argv[2]\n"
+HEADED = (
+    f"{NPY}def write(head):\n"
+    " open(place, 'wb').write(b'\\x93NUMPY\\x01\\x00' + len(head).to_bytes(2, 'little') + head.encode())\n"
+)
+NO_FILE, NO_ARRAY = "v left no file of output y", "the file of output y something that is not a NumPy file"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{NPY}os.remove(place); os.makedirs(place + '/within')\n", NO_FILE),
+        (f"{NPY}os.remove(place); os.symlink('/dev/zero', place)\n", NO_FILE),
+        (f"{NPY}np.save('z.npy', np.zeros(6, 'f4')); os.remove(place); os.symlink('z.npy', place)\n", NO_FILE),
+        (f"{NPY}os.remove(place); os.symlink(place, place)\n", NO_FILE),
+        (f"{NPY}os.remove(place); os.mkfifo(place)\n", NO_FILE),
+        (f"{NPY}open(place, 'wb')\n", NO_ARRAY),
+        (f"{NPY}open(place, 'wb').write(b'PK' + bytes([3, 4, 1, 1]))\n", NO_ARRAY),
+        (f"{NPY}np.savez(open(place, 'wb'), y=np.zeros(6, 'f4'))\n", NO_ARRAY),
+        (f"{NPY}np.save(place, np.zeros(6, 'f4')); os.truncate(place, os.path.getsize(place) - 1)\n", NO_ARRAY),
+        (f"{HEADED}write('(' * 5000)\n", NO_ARRAY),
+        (f"{HEADED}write(repr(dict(descr='<f4', fortran_order=False, shape=(10**15,))))\n", NO_ARRAY),
+        (f"{HEADED}write(repr(dict(descr='<f4', fortran_order=False, shape=(10**22,))))\n", NO_ARRAY),
+        (f"{HEADED}write(repr(dict(descr=[('a', '<f4', -1)], fortran_order=False, shape=(6,))))\n", NO_ARRAY),
+        (f"{NPY}np.save(place, np.zeros(6))\n", r"float64 of shape \(6,\), not float32 of \(6,\)"),
+    ],
+)
+def test_whatever_is_left_in_place_of_a_numpy_file_costs_its_own_trial_alone(
+    session: ProgramSession, prepare: Prepare, text: str, said: str
+) -> None:
+    session.stock([INPUTS])
+    step = Execute((File("x", "npy"), File("y", "npy")))
+    odd, right = prepare(text, step), prepare(f"{NPY}np.save(place, np.load(sys.argv[1]) * 2)\n", step)
+    session.execute(odd, Draw())
+    with pytest.raises(LaunchError, match=said):
+        session.fetch(odd)
+    session.execute(right, Draw())
+    assert session.fetch(right)["y"].tolist() == (2 * INPUTS["x"]).tolist()
+
+
+@pytest.mark.parametrize("format", ["raw", "text"])
+def test_an_endless_file_is_not_read_to_its_end(session: ProgramSession, prepare: Prepare, format: str) -> None:
+    text = f"{PYTHON}open(sys.argv[1], 'wb').truncate(1 << 40)\n"
+    runnable = prepare(text, Execute((File("y", format),)))
+    session.run(runnable)
+    with pytest.raises(LaunchError, match=r"1099511627776 bytes, not 24|0 numbers, and 6 are expected"):
+        session.fetch(runnable)
+
+
+def test_a_numpy_file_in_fortrans_order_is_read_as_it_is_meant(tmp_path: Path) -> None:
+    memory, array = FileMemory(None), Array((2, 3), "float32")
+    content = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(memory.path(File("y", "npy")), np.asfortranarray(content))
+    assert memory.read_file(File("y", "npy"), array, "v").tolist() == content.tolist()
+    memory.free()
 
 
 def test_what_is_not_written_is_not_taken_from_the_execution_before(session: ProgramSession, prepare: Prepare) -> None:
