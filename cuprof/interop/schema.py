@@ -86,6 +86,8 @@ class Definition(msgspec.Struct):
                 raise ValueError(f"{name} has the axis {absent[0]}; there are {', '.join(self.axes)}")
         if shared := self.inputs.keys() & self.outputs.keys():
             raise ValueError(f"{shared.pop()} is an input and an output; give one another name")
+        if self.custom_inputs_entrypoint and not self.custom_inputs_entrypoint.isidentifier():
+            raise ValueError(f"custom_inputs_entrypoint {self.custom_inputs_entrypoint} must be a function's name")
         if self.op_type == "sampling":
             raise ValueError("op_type sampling compares distributions of results, which is not supported")
 

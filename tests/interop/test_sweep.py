@@ -160,6 +160,8 @@ SILENT = samples.solution("s", {"main.py": samples.WRITING})
          "x is of type float4_e2m1; supported are float64, "),
         ({"definition": {**DEFINITION, "axes": {}}}, "x has the axis rows; there are "),
         ({"definition": {**DEFINITION, "op_type": "sampling"}}, "op_type sampling compares distributions"),
+        ({"definition": {**DEFINITION, "custom_inputs_entrypoint": "a=b"}},
+         "definition.json is no definition of FlashInfer-Bench or SOL-ExecBench: custom_inputs_entrypoint a=b must be"),
         ({"definition": {"name": "x"}}, "is no definition of FlashInfer-Bench or SOL-ExecBench: Object missing"),
         ({"workloads": [{**WORKLOADS[0], "inputs": CUSTOM}]}, "workload aaaa-1 is custom, and the definition has"),
         ({"workloads": [{**WORKLOADS[0], "axes": {"n": 4}}]}, "workload aaaa-1 sets n, and not rows"),
