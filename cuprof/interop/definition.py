@@ -90,7 +90,7 @@ class DefinitionFamily:
         self.changed = definition.list_changed()
         # Both benchmarks give tensors on the device; a judge sees no solution but the candidate.
         self.on_device = "numpy" not in modules or not {"torch", "triton", "cupy"}.isdisjoint(modules)
-        self._made: dict[Point, dict[str, Any]] = {}
+        self._made_numbers: dict[Point, dict[str, Any]] = {}
 
     def make_family(self) -> Family:
         """Return the family; a loader sets where it lies."""
@@ -165,7 +165,6 @@ class DefinitionFamily:
         specs, _ = self.definition.list_arrays(workload.axes)
         if workload.is_custom:
             made = self._make_custom(workload, rng)
-            self._made[problem] = {name: made[name] for name in self.definition.inputs if name not in specs}
             return {name: as_declared(made[name], spec) for name, spec in specs.items()}
         return {name: self._draw(workload, name, spec, rng) for name, spec in specs.items()}
 
@@ -285,19 +284,17 @@ class DefinitionFamily:
         return made
 
     def _numbers(self, problem: Point) -> dict[str, Any]:
-        """Return the inputs that are numbers, by name."""
-        workload = self.problems[problem]
-        if workload.is_custom and problem not in self._made:
-            self.generate(problem, np.random.default_rng(0))
+        """Return the inputs that are numbers, by name: the same with all that is drawn, and in every process."""
+        workload, made = self.problems[problem], self._made_numbers
+        kinds = {name: DTYPES[one.dtype] for name, one in self.definition.inputs.items() if one.shape is None}
         if workload.is_custom:
-            return self._made[problem]
-        numbers: dict[str, Any] = {}
-        for name, one in self.definition.inputs.items():
-            if one.shape is None and (given := workload.inputs[name]).type == "scalar":
-                numbers[name] = given.value
-            elif one.shape is None:
-                numbers[name] = draw(Array((), DTYPES[one.dtype]), np.random.default_rng(0)).item()
-        return numbers
+            if kinds and problem not in made:
+                first = self._make_custom(workload, np.random.default_rng(0))
+                made[problem] = {name: first[name] for name in kinds}
+            return made.get(problem, {})
+        given = {name: workload.inputs[name] for name in kinds}
+        drawn = {name: draw(Array((), kind), np.random.default_rng(0)).item() for name, kind in kinds.items()}
+        return {name: one.value if one.type == "scalar" else drawn[name] for name, one in given.items()}
 
 
 def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:

@@ -104,6 +104,27 @@ def test_a_function_of_the_definition_makes_custom_inputs(tmp_path: Path) -> Non
     assert np.allclose(np.square(expected).mean(-1), 1)
 
 
+def test_numbers_that_a_function_draws_are_the_same_with_all_inputs_and_in_every_process(tmp_path: Path) -> None:
+    parts = {
+        "definition": {
+            **DEFINITION,
+            "reference": samples.CUSTOM.replace("1e-6}", "float(np.random.rand())}"),
+            "custom_inputs_entrypoint": "make",
+        },
+        "workloads": [{"uuid": "a", "axes": {"rows": 4}, "inputs": CUSTOM}],
+    }
+    judging, executing = task(tmp_path, **parts), task(tmp_path, **parts)
+    problem, outputs = Point(rows=4), {"y": np.zeros((4, 64), np.float32)}
+    draws = [judging.generate(problem, np.random.default_rng(seed)) for seed in (1, 2)]
+    assert not np.array_equal(draws[0]["x"], draws[1]["x"])
+    for inputs in draws:
+        expected = judging.compute_reference(problem, inputs)["y"]
+        call = executing.bind(executing.reference, problem, Point(), inputs, outputs)
+        call()
+        call.deliver()
+        assert np.allclose(outputs["y"], expected)
+
+
 def test_a_share_of_the_elements_may_be_far(tmp_path: Path) -> None:
     bounds = {"max_atol": 0.1, "max_rtol": 0.0, "required_matched_ratio": 0.9}
     made = task(tmp_path, workloads=[{**WORKLOADS[0], "tolerance": bounds}])
