@@ -43,8 +43,7 @@ class Definition(Origin, frozen=True, tag=True):
     def _make(self) -> Family:
         definition = self.read()
         family = definition.make_family()
-        family.path = definition.path
-        family.folder = family.path.parent
+        family.folder, family.path = definition.path.parent, definition.path
         return family
 
 

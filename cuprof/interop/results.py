@@ -256,17 +256,11 @@ def _read_t4(content: Mapping[str, Any], path: Path) -> Iterator[ImportedTrial]:
         unit, times = "ms", list(row["times"].get("runtimes") or ())
         for each in row.get("measurements") or ():
             if each["name"] == "time" and isinstance(each["value"], int | float):
-                unit, times = _read_unit(each.get("unit"), path), times or [each["value"]]
+                unit, times = str(each.get("unit") or "ms").strip().casefold(), times or [each["value"]]
+                if unit not in UNITS:
+                    raise UsageError(f"{path}: unknown unit of time {unit[:40]!r}; known are {', '.join(UNITS)}")
         reason = "" if row["invalidity"] == "correct" else str(row["invalidity"])
         yield _make_trial(kernel, row["configuration"], "", reason, times, unit)
-
-
-def _read_unit(given: Any, path: Path) -> str:
-    """Return a unit as `UNITS` spells it; T4 means ms where there is none."""
-    unit = str(given or "ms").strip().casefold()
-    if unit not in UNITS:
-        raise UsageError(f"{path}: unknown unit of time {str(given)[:40]!r}; known are {', '.join(UNITS)}")
-    return unit
 
 
 def _make_trial(

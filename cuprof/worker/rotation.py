@@ -178,7 +178,8 @@ class Rotations:
                         if damage:
                             yield from self._find_culprit(list(going.values()), damage)
                             return
-                        if self._may_be_anothers(finished, trial, trials):
+                        is_wrong = finished.outcome.state is State.WRONG_RESULT
+                        if is_wrong and len(trials) > 1 and not trial.calls_host:  # another kernel may be to blame
                             self.apart.append(going.pop(trial.index))
                             continue
                         del going[trial.index]
@@ -188,11 +189,6 @@ class Rotations:
                     if self.protection.mend_damage():
                         self.apart += going.values()
                         return
-
-    @staticmethod
-    def _may_be_anothers(finished: Finished, trial: Trial, trials: Sequence[Trial]) -> bool:
-        """Return whether another kernel may be to blame for a wrong result, whose inputs are not written each time."""
-        return finished.outcome.state is State.WRONG_RESULT and len(trials) > 1 and not trial.calls_host
 
     def _sample(self, measure: Measure, trials: Sequence[Trial]) -> Iterator[Trial]:
         """Yield each trial once its timing is known; it counts, whatever happens to its neighbours."""

@@ -137,7 +137,8 @@ class Sampler:
                 subject.begun += 1
                 self._keep(subject, WARM_UP_ROUND, reading, round(durations[0]))
             if measure is Measure.HOT and not subject.once:
-                subject.batch = _hot_batch(subject, min(durations))
+                most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(subject.runnable.steps, 1)))
+                subject.batch = max(1, min(most, int(HOT_BATCH_NS / max(min(durations), 100.0)) + 1))
             elif measure is Measure.COLD and min(durations) < GAPS_MATTER_NS:
                 subject.batch = subject.runnable.launch_phases
         while subjects and measure is not Measure.TOTAL and perf_counter_ns() - started < self.settle_ns:
@@ -222,11 +223,6 @@ class Sampler:
             clock = monitor.sm_clock_mhz  # OpenCL, a coarse counter
         subject.samples.append(Sample(number, reading.duration_ns, clock, excluded))
         subject.spent_ns += spent_ns
-
-
-def _hot_batch(subject: Subject, duration_ns: float) -> int:
-    most = max(1, min(HOT_BATCH_MOST, QUEUE_DEPTH // max(subject.runnable.steps, 1)))
-    return max(1, min(most, int(HOT_BATCH_NS / max(duration_ns, 100.0)) + 1))
 
 
 def _median_clock(subjects: Sequence[Subject]) -> float | None:
