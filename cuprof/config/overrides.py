@@ -126,6 +126,8 @@ def read_settings(typed: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]
             axes[key] = _read_axis(text, key, value)
         else:
             value_read = _parse(text)._value
+            if re.split("[/@]", key)[0] in (*GROUPS, "hydra") and not _holds_names(value_read):
+                raise ConfigError(f"{text!r}: a list for {key} takes names; write {key}=NAME")
             if not prefix and key.startswith("launch.options."):
                 text = f"++{text}"  # a launcher's own options have no file that names them
             if key in GROUPS and isinstance(value_read, bool | int | float):  # as a name, which is looked up
@@ -161,6 +163,15 @@ def quoted(text: str) -> str:
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()
+
+
+def _holds_names(value: Any) -> bool:
+    """Return whether every list of a group's choices holds only names, which Hydra does not check."""
+    from hydra.core.override_parser.types import ChoiceSweep, QuotedString
+
+    if isinstance(value, ChoiceSweep):
+        return all(map(_holds_names, value.list))
+    return not isinstance(value, list) or all(isinstance(each, str | QuotedString) for each in value)
 
 
 def _split(text: str) -> tuple[str, str, str]:
