@@ -211,10 +211,12 @@ def checking(url: URL) -> Iterator[None]:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         what = f"a row {error} is missing" if isinstance(error, LookupError) else " ".join(str(error).split())
-        raise StoreError(
-            f"database {show(url)} is damaged or was changed by hand ({what}); "
-            "restore a copy of it, or name another one"
-        ) from error
+        raise StoreError(describe_damage(url, what)) from error
+
+
+def describe_damage(url: URL, what: object) -> str:
+    """Return the line about a database that holds what no cuprof has written."""
+    return f"database {show(url)} is damaged or was changed by hand ({what}); restore a copy of it, or name another one"
 
 
 @contextmanager

@@ -10,6 +10,7 @@ a file has changed, and the ranking is computed again. A file that ends in .DATA
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from sqlalchemy.engine import URL, Connection
 from cuprof.core.errors import StoreError
 from cuprof.core.project import bundled
 from cuprof.store import ranking
-from cuprof.store.connection import database_file, disposing, make_engine, show
+from cuprof.store.connection import database_file, describe_damage, disposing, make_engine, show
 from cuprof.store.schema import REVISION, VERSION_TABLE, describe_views, list_views
 from cuprof.store.sqlite_file import PLAIN_TABLES
 from cuprof.store.tables import METADATA
@@ -43,7 +44,7 @@ def check_revision(connection: Connection, url: URL) -> str | None:
     """Return the database's revision, None for an empty database.
 
     Raises:
-        StoreError: a newer cuprof wrote it, or another program, or its revision is in no plain table.
+        StoreError: a newer cuprof wrote it, or another program, or its revision is none, or in no plain table.
     """
     revision = None
     if sa.inspect(connection).has_table(VERSION_TABLE):
@@ -54,7 +55,9 @@ def check_revision(connection: Connection, url: URL) -> str | None:
         if database_file(url) is not None and connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
             raise StoreError(f"database {show(url)} was not made by cuprof; name another file")
         return None
-    if revision > REVISION or not revision.isdigit():
+    if not re.fullmatch("[0-9]{4}", str(revision)):
+        raise StoreError(describe_damage(url, f"its revision is {revision!r:.60}"))
+    if str(revision) > REVISION:
         raise StoreError(
             f"database {show(url)} was written by a newer cuprof (revision {revision}, this one knows {REVISION}); "
             "upgrade cuprof"

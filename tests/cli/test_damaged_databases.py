@@ -73,6 +73,9 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
             "status --log last_warp",
             "run is not a plain table",
         ),
+        ("0009", "UPDATE cuprof_revision SET version_num = x'ff'", "backup copy.sqlite", r"(its revision is b'\xff')"),
+        ("0009", "UPDATE cuprof_revision SET version_num = 'hello'", "status", "by hand (its revision is 'hello')"),
+        ("0009", "UPDATE cuprof_revision SET version_num = ''", "query best", "by hand (its revision is '')"),
     ],
 )
 def test_what_was_changed_is_told(
