@@ -7,8 +7,10 @@ Damaged bytes make it return or raise anything: None for a name, a wrong type, a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +65,10 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
         ) from error
     found: dict[str | None, list[LaunchRecord]] = {}
     try:
-        context = ncu_report.load_report(str(path))
-        for action in (each for index in range(context.num_ranges()) for each in context.range_by_idx(index)):
+        with _quiet():
+            context = ncu_report.load_report(str(path))
+            actions = [each for index in range(context.num_ranges()) for each in context.range_by_idx(index)]
+        for action in actions:
             ranges = list(_ranges(action))
             # Counted by identity, so that what another trial launched never shifts an ordinal.
             of_trial = found.setdefault(find_identity(ranges), [])
@@ -84,6 +88,17 @@ def read_report(path: Path, metrics: Sequence[str] | None = None) -> Launches:
             "again with a recent one, or pip install --upgrade ncu-report"
         )
     return {identity: tuple(launches) for identity, launches in found.items()}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Drop what native code writes to standard error: lines of its own about damaged bytes."""
+    with Path(os.devnull).open("wb") as nowhere, os.fdopen(os.dup(2), "wb") as kept:
+        os.dup2(nowhere.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept.fileno(), 2)
 
 
 def _read_action(action: Any, metrics: Sequence[str] | None, ranges: Sequence[str], ordinal: int) -> LaunchRecord:

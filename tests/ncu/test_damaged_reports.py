@@ -65,13 +65,17 @@ def test_a_metric_whose_name_is_no_text_is_damage(recorded: Path, tmp_path: Path
         read_report(_with_a_wrong_name(recorded, tmp_path / "damaged.ncu-rep"))
 
 
-def test_a_launch_that_the_reader_cannot_decode_is_damage(recorded: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong", [b"\xff" * 100, b"\x70"], ids=["no message", "a field is missing"])
+def test_a_launch_that_the_reader_cannot_decode_is_damage(
+    recorded: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], wrong: bytes
+) -> None:
     data = bytearray((recorded / "instructions.ncu-rep").read_bytes())
     second = BLOCKS[-1] + 4 + 47 + 4
-    data[second : second + 100] = b"\xff" * 100
+    data[second : second + len(wrong)] = wrong
     (tmp_path / "damaged.ncu-rep").write_bytes(data)
     with pytest.raises(ProfilerError, match=r"could not be read \(a launch has no kernel name\)"):
         read_report(tmp_path / "damaged.ncu-rep")
+    assert capfd.readouterr().err == ""
 
 
 def test_a_launch_that_the_reader_leaves_out_is_missed(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
