@@ -142,7 +142,7 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
     except (HydraException, OmegaConfBaseException) as error:
         if isinstance(error.__cause__, KeyValidationError) and (file := _find_faulty(folders, KeyValidationError)):
             raise ConfigError(f"{file} has a key that is no name, such as null; write NAME: VALUE") from None
-        raise _explain_hydra(error) from None
+        raise _explain_hydra(error, folders) from None
     except (OSError, *FAULTS) as error:
         if isinstance(error, OSError) and error.filename:
             raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
@@ -168,12 +168,14 @@ def _find_faulty(folders: Sequence[Path], kind: type[Exception]) -> Path | None:
     return None
 
 
-def _explain_hydra(error: Exception) -> CuprofError:
+def _explain_hydra(error: Exception, folders: Sequence[Path]) -> CuprofError:
     """Return the error for one of Hydra's, which carries the setting only in its words."""
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         group, _, choice = error.missing_cfg_file.removesuffix(".yaml").rpartition("/")
         if group:
-            return UnknownNameError(group, choice, list(error.options or ()))
+            # Hydra names no options where a list chooses several
+            options = error.options or [file.stem for folder in folders for file in (folder / group).glob("*.yaml")]
+            return UnknownNameError(group, choice, {*options, *list_installed(group)})
         return ConfigError(f"there is no configuration file {choice}.yaml; look with --info searchpath")
     text = f"{error}\n{error.__cause__}" if isinstance(error.__cause__, OmegaConfBaseException) else str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -185,6 +187,8 @@ def _explain_hydra(error: Exception) -> CuprofError:
             return ConfigError(f"the chosen file of {group}/ has no {found[1]}; begin it with the group's default file")
         if "is not in struct" in text or "No match in the defaults list" in text:
             known, name = {*list_settings(), *GROUPS}, found[1]
+            if name in GROUPS and (key := re.search(r"full_key: (\S+)", text)):  # of a mapping that was typed
+                name = key[1]
             is_near = "." in name or get_close_matches(name, known, 1, 0.75)
             hint = "" if is_near else f"(an axis is problem.{name}=…, a tunable tune.{name}=…)"
             return UnknownNameError("setting", name, known, hint)

@@ -177,6 +177,9 @@ def test_a_main_configuration_of_ones_own_may_choose_no_experiment(project: Proj
         (["experiment=reducton"], "unknown experiment 'reducton': did you mean reduction"),
         (["measure=quik"], "unknown measure 'quik': did you mean quick"),
         (["measure=quick,quik"], "unknown measure 'quik': did you mean quick"),
+        (["check=[quick]"], "unknown check 'quick': there are fixed, fresh"),
+        (["launch=[slrm]"], "unknown launch 'slrm': did you mean slurm"),
+        (["measure={a:1}"], "unknown setting 'measure.a': did you mean"),
         (["exprimnt=x"], "unknown setting 'exprimnt': did you mean experiment"),
         (["n=8"], "unknown setting 'n' (an axis is problem.n=…, a tunable tune.n=…)"),
         (
