@@ -236,10 +236,14 @@ def explain(url: URL, error: Exception) -> str:
     text = hide_passwords(" ".join((said or str(cause)).split()))
     path, low = database_file(url), text.lower()
     where = f"database {show(url)}"
+    if isinstance(cause, exc.NoSuchTableError):  # in a migration; its text is the name
+        return describe_damage(url, f"there is no table {text}")
     if path is not None:
         if "unable to open database file" in low or path.is_dir():  # reading one is a "disk I/O error"
             return _explain_open(where, path)
         advice = next((advice for words, advice in _FILE_ADVICE.items() if re.search(words, low)), None)
+        if advice is None and getattr(cause, "sqlite_errorcode", 0) == sqlite3.SQLITE_ERROR:  # it lacks what SQL names
+            return describe_damage(url, text)
     else:
         advice = next((advice for words, advice in _SERVER_ADVICE.items() if words in low), None)
         if advice is None and is_unreachable(error):

@@ -75,6 +75,9 @@ def run_all(cli: Callable[..., Result], project: Project, seeds: range) -> None:
         ),
         ("0009", "UPDATE cuprof_revision SET version_num = x'ff'", "backup copy.sqlite", r"(its revision is b'\xff')"),
         ("0009", "UPDATE cuprof_revision SET version_num = 'hello'", "status", "by hand (its revision is 'hello')"),
+        ("0005", "DROP TABLE device", "status", "by hand (there is no table device); restore a copy of it"),
+        ("0009", "UPDATE cuprof_revision SET version_num = '0005'", "query best", "(table samples already exists)"),
+        ("0009", "ALTER TABLE cuprof_revision RENAME version_num TO x", "status", "(no such column: version_num)"),
         ("0009", "UPDATE cuprof_revision SET version_num = ''", "query best", "by hand (its revision is '')"),
     ],
 )
