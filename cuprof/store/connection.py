@@ -33,6 +33,7 @@ AWAY = ("08", "25P03", "53300", "57P0")
 """SQLSTATE prefixes of a server that ended the connection or has none to spare: the store tries again."""
 _BUSY = r"the database system is|sorry, too many clients|too many connections|remaining connection slots"
 """The same, in the words that a server answers a new connection with: they come without a SQLSTATE."""
+_FORMS = "postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"
 _QUOTING = "write @ : / ? # & % and spaces of a password as %40 %3A %2F %3F %23 %26 %25 %20, or keep it in ~/.pgpass"
 
 
@@ -47,22 +48,18 @@ def parse_url(url: str) -> URL:
         if OPTIONS.search(path):
             raise StoreError(f"{hide_passwords(url)!r}: an SQLite URL takes no options; write sqlite:///FILE")
         return URL.create("sqlite+pysqlite", database=path)  # not parsed further: a path may contain "?"
-    wrong_port = f"{_hide_all(url)!r}: the port is not a number; {_QUOTING}"
+    wrong_port = _describe_fault(url, f": the port is not a number; {_QUOTING}")
     try:
         parsed = make_url(url)
     except exc.ArgumentError:
-        raise StoreError(
-            f"{_hide_all(url)!r} is not a database URL; write postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"
-        ) from None
+        raise StoreError(_describe_fault(url, f" is not a database URL; write {_FORMS}")) from None
     except ValueError:
         raise StoreError(wrong_port) from None
     backend = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     if backend not in DRIVERS:
-        raise StoreError(
-            f"database {backend!r} is not supported; use postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"
-        )
+        raise StoreError(f"database {backend!r} is not supported; use {_FORMS}")
     if (parsed.password is not None and _is_ambiguous(url)) or "@" in (parsed.database or ""):
-        raise StoreError(f"{_hide_all(url)!r} can be read in two ways; {_QUOTING}")
+        raise StoreError(_describe_fault(url, f" can be read in two ways; {_QUOTING}"))
     parsed = parsed.set(drivername=f"{backend}+{DRIVERS[backend]}")
     if not all(re.fullmatch(r"\d*(,\d*)*", port) for port in sa.util.to_list(parsed.query.get("port", ""))):
         raise StoreError(wrong_port)
@@ -97,11 +94,16 @@ def _is_ambiguous(url: str) -> bool:
     return "@" in place.partition("?")[0] or re.search(r"[?&]\w+=", password) is not None
 
 
-def _hide_all(text: str) -> str:
-    """Return a malformed URL without anything that may be its password."""
-    hidden = hide_passwords(text)
+def _describe_fault(url: str, fault: str) -> str:
+    """Return a malformed URL without anything that may be its password, and what is wrong with it.
+
+    Where hiding passwords in the whole line would take words of ours away, it does without the URL.
+    """
+    hidden = hide_passwords(url)
     _, at, host = hidden.rpartition("@")
-    return f"{HIDDEN}@{host}" if at and hidden == text else hidden
+    shown = f"{HIDDEN}@{host}" if at and hidden == url else hidden
+    line = f"{shown!r}{fault}"
+    return line if hide_passwords(line) == line else f"the given URL{fault}"
 
 
 def make_engine(url: URL, *, read_only: bool = False, foreign_keys: bool = True) -> Engine:

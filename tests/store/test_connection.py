@@ -15,6 +15,7 @@ from sqlalchemy import exc
 from store_samples import FACTS, make_trial
 
 from cuprof.core.errors import CuprofError, MissingDependencyError, StoreError, UnreachableStoreError
+from cuprof.core.text import hide_passwords
 from cuprof.results.queries import query
 from cuprof.results.read import read_results
 from cuprof.store import connection, migrate
@@ -36,6 +37,17 @@ def refusal(url: str, **options: bool) -> str:
 @pytest.mark.parametrize("url", ["nonsense", "", "mysql://host/db", "oracle:///x", "sqlite://", "sqlite:///:memory:"])
 def test_an_unusable_url_is_refused(url: str) -> None:
     assert "sqlite:///FILE" in refusal(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("://", "the given URL is not a database URL; write postgresql+psycopg://USER@HOST/DATABASE or sqlite:///FILE"),
+        ("postgresql+psycopg://[::1/x", "the given URL: the port is not a number; write @ : / ? # & % and spaces of"),
+    ],
+)
+def test_no_words_of_a_message_are_hidden_as_a_password(url: str, expected: str) -> None:
+    assert hide_passwords(refusal(url)).startswith(expected)
 
 
 def test_options_in_an_sqlite_url_are_refused(tmp_path: Path) -> None:
