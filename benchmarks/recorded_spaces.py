@@ -185,6 +185,8 @@ def read_space(path: Path) -> RecordedSpace:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise NoSpaceError(f"{path}: neither a table, a Kernel Tuner cache nor T4: {reason}") from error
     configurations, times, costs = zip(*rows, strict=True) if rows else ((), (), ())
+    if any(isinstance(value, int) and abs(value) >= 2**64 for each in configurations for value in each.values()):
+        raise NoSpaceError(f"{path}: a tunable has a number of more than 64 bits")
     name = name_space(path)
     device = str(data.get("device_name") or name)
     space = RecordedSpace(name, configurations, np.array(times, float), np.array(costs, float), device=device)

@@ -151,6 +151,7 @@ def test_what_is_no_space_is_told(
         ("x;time_ms;cost_s\n1;2;3\n", "no column time_ms nor cost_s; there are x;time_ms;cost_s"),
         ("x,time_ms,cost_s\n1,failed,3\n2,,3\n", "none of its 2 configurations has a time"),
         ("x,time_ms,cost_s\n1,2,\n", "what trying its configurations costs is not known"),
+        (f"x,time_ms,cost_s\n{10**400},2,3\n", "a tunable has a number of more than 64 bits"),
         ("x,time_ms,cost_s\n1,2,0.5\n2,3\n", "what trying its configurations costs is not known"),
     ],
 )
