@@ -64,6 +64,8 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
     if not trials:
         stored = connection.execute(sa.select(t.variant.c.family, t.variant.c.name).distinct())
         names = [f"{family}/{variant}" if slash else variant for family, variant in stored]
+        if name in names:
+            raise SelectionError(f"no trial of {name} is stored; run a sweep of it first")
         raise UnknownNameError("variant", name, names)
     families = sorted({trial.family for trial in trials})
     if len(families) > 1:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -120,6 +122,16 @@ def test_without_counters_the_command_that_collects_them_is_named(cli: Cli, reco
         "error: invented/second · n=2^20 · block=64 has no counters by instruction; collect them: cuprof ncu-collect "
         "experiment=study variants=second ncu=source\n"
     )
+
+
+def test_a_variant_without_trials_is_not_suggested_for_itself(
+    cli: Cli, record: Callable[..., None], project: Project
+) -> None:
+    with closing(sqlite3.connect(project.root / "db" / "cuprof.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM trial WHERE label LIKE 'invented/second%'")
+    shown = cli("source", "invented/second")
+    said = "error: no trial of invented/second is stored; run a sweep of it first\n"
+    assert (shown.exit_code, shown.err) == (2, said)
 
 
 @pytest.mark.parametrize(
