@@ -116,7 +116,8 @@ def _variant_faults(variant: Variant, axes: set[str], folder: Path | None) -> It
         elif folder is not None and not (source := folder / variant.source).is_file():
             near = sorted(file.name for file in source.parent.glob("*") if file.suffix == source.suffix)
             there = ", ".join(near) or f"no {source.suffix or 'such'} file"
-            yield f"source {variant.source} does not exist; its folder has {there}"
+            fault = "is no regular file; name another" if source.exists() else f"does not exist; its folder has {there}"
+            yield f"source {variant.source} {fault}"
     if variant.compiler and variant.compiler not in COMPILERS:
         yield f"compiler {variant.compiler!r} is not known; there are {', '.join(COMPILERS)}"
     if variant.expected not in ("right", "wrong"):

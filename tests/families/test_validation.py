@@ -105,6 +105,9 @@ def test_missing_source_names_the_files_that_are_there(tmp_path):
     family.cuda("plain", source="plane.cu")(lambda problem, tune: Program(()))
     with pytest.raises(FamilyError, match=r"source plane\.cu does not exist; its folder has plain\.cu$"):
         check_family(family)
+    (folder / "plane.cu").mkdir()
+    with pytest.raises(FamilyError, match=r"source plane\.cu is no regular file; name another$"):
+        check_family(family)
 
 
 def test_required_module_may_be_given_as_one_name():
