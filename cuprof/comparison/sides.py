@@ -50,6 +50,8 @@ FILE = ".json"
 """What the names of other tools' files end with."""
 FOLLOW_UP = "follow-up"
 """The purpose of a sweep that timed two variants once more; for nothing else is it the newest of its experiment."""
+_MAGIC = b"SQLite format 3\0"
+"""What every SQLite file begins with: https://sqlite.org/fileformat.html."""
 _SWEEP = re.compile(r"\d+|latest(~\d+)?")
 _DATABASE = re.compile(r"(?P<file>.+\.(?:sqlite3?|db))(?::(?P<sweep>\d+|latest(?:~\d+)?))?")
 _URL = re.compile(r"(?P<url>\w[\w+]*://.+?)(?:#(?P<sweep>\d+|latest(?:~\d+)?))?")
@@ -166,7 +168,9 @@ class Finder:
         if _SWEEP.fullmatch(text):
             return self._sweep(text)
         if text and Path(text).is_file():
-            return self._database(text, f"sqlite:///{text}", None, text)
+            with Path(text).open("rb") as file:
+                if file.read(len(_MAGIC)) == _MAGIC:
+                    return self._database(text, f"sqlite:///{text}", None, text)
         raise UsageError(f"{text!r} is not a side of a comparison; {FORMS}")
 
     def variants(self, base: str, new: str) -> tuple[Side, Side]:

@@ -302,6 +302,7 @@ UNKNOWN = [
     ("invented/first", "1", "is compared with another variant"),
     ("other/first", "other/second", "no sweep of family 'other'"),
     ("", "1", "is not a side of a comparison"),
+    (__file__, "1", "is not a side of a comparison"),
 ]
 
 
