@@ -163,6 +163,7 @@ SYNONYMS = {
     **dict.fromkeys(("new", "create"), "init"),
     **dict.fromkeys(("show", "page", "html"), "report"),
     **dict.fromkeys(("fast", "short"), "quick"),
+    "export": "best",
 }
 """Words that people try → the name that they mean, where it is known."""
 

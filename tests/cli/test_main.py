@@ -64,9 +64,10 @@ def test_a_removed_current_folder_is_one_line(
     assert (result.exit_code, result.err) == (2, "error: the current folder has been removed; change to another one\n")
 
 
-def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
-    result = cli("swep")
-    assert (result.exit_code, result.err) == (2, "error: unknown command 'swep': did you mean sweep?\n")
+@pytest.mark.parametrize(("typed", "meant"), [("swep", "sweep"), ("export", "best")])
+def test_an_unknown_command_names_the_nearest(cli: Cli, typed: str, meant: str) -> None:
+    result = cli(typed)
+    assert (result.exit_code, result.err) == (2, f"error: unknown command {typed!r}: did you mean {meant}?\n")
 
 
 def test_a_file_is_no_command_and_is_offered_to_sweep(cli: Cli) -> None:
