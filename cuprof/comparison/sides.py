@@ -15,18 +15,7 @@ import numpy as np
 import pandas as pd
 from sqlalchemy.engine import Connection
 
-from cuprof.comparison.trials import (
-    RANKED,
-    Source,
-    Stored,
-    each,
-    ending_of,
-    is_timed,
-    make_trials,
-    name_of,
-    number_keys,
-    read_trials,
-)
+from cuprof.comparison.trials import RANKED, Source, Stored, ending_of, is_timed, make_trials, number_keys, read_trials
 from cuprof.core.errors import UnknownNameError, UsageError
 from cuprof.core.point import Point
 from cuprof.core.project import find_project
@@ -204,13 +193,12 @@ class Finder:
                 used = tuple(sweep for sweep in candidates if sweep in chosen.values())
                 trials = read_trials(connection, results[own])
                 where = list_first([_describe(candidates[sweep]) for sweep in used], MOST_SWEEPS)
-                label = f"{name_of(next(each(trials)))} in {where}"
+                label = f"{families[0]}/{name} in {where}"
                 sides.append(Side(text, "variant", label, trials, source, self.url, used))
         trials = sides[0].trials
         failed = trials[trials["state"].isin([*FAILED])]
         if len(failed) and not (trials["measure"] != "").any():
-            said = ending_of(next(each(failed)))
-            raise UsageError(f"nothing is compared with a BASE that is not right: {said}")
+            raise UsageError(f"nothing is compared with a BASE that is not right: {ending_of(failed.iloc[0])}")
         return sides[0], sides[1]
 
     def _ran(

@@ -120,10 +120,7 @@ def write_progress(file: IO[str], identity: str, step: Step, message: str = "") 
 
 def read_progress(path: Path) -> Progress:
     """Read a progress file. An absent file is no progress; a last line that a crash cut short is ignored."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        lines = []
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
     progress = Progress()
     for line in lines:
         try:

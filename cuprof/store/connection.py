@@ -95,10 +95,7 @@ def _is_ambiguous(url: str) -> bool:
 
 
 def _describe_fault(url: str, fault: str) -> str:
-    """Return a malformed URL without anything that may be its password, and what is wrong with it.
-
-    Where hiding passwords in the whole line would take words of ours away, it does without the URL.
-    """
+    """Return what is wrong with a URL, which is left out where hiding its password would take words of ours away."""
     hidden = hide_passwords(url)
     _, at, host = hidden.rpartition("@")
     shown = f"{HIDDEN}@{host}" if at and hidden == url else hidden
