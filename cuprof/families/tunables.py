@@ -113,7 +113,8 @@ def read_configurations(file: Path, kernel: str) -> Configurations:
     key = hashlib.sha256(json.dumps([text, kernel, get_version("triton"), sys.version]).encode()).hexdigest()
     kept = user_cache() / "triton" / f"{key}.json"
     with suppress(OSError, ValueError):
-        return json.loads(kept.read_text())  # type: ignore[no-any-return]
+        found: Configurations = json.loads(kept.read_text())
+        return found
     found = _ask(file, kernel)
     with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -133,7 +134,8 @@ def _ask(file: Path, kernel: str) -> Configurations:
                 what = f"importing it for {kernel}'s configurations"
                 raise FamilyError(f"{file}: {what} took over {PATIENCE_S} s") from None
         if answer.exists():
-            return json.loads(answer.read_text())  # type: ignore[no-any-return]
+            found: Configurations = json.loads(answer.read_text())
+            return found
         reason = log.read_text(errors="replace").strip().rpartition("\n")[2]
     reason = reason or f"its process ended with exit code {done.returncode}"
     raise FamilyError(f"{file}: the configurations of {kernel} cannot be read: {reason}")

@@ -292,9 +292,11 @@ class DefinitionFamily:
                 first = self._make_custom(workload, np.random.default_rng(0))
                 made[problem] = {name: first[name] for name in kinds}
             return made.get(problem, {})
-        given = {name: workload.inputs[name] for name in kinds}
-        drawn = {name: draw(Array((), kind), np.random.default_rng(0)).item() for name, kind in kinds.items()}
-        return {name: one.value if one.type == "scalar" else drawn[name] for name, one in given.items()}
+        return {
+            name: one.value if one.type == "scalar" else draw(Array((), kind), np.random.default_rng(0)).item()
+            for name, kind in kinds.items()
+            for one in [workload.inputs[name]]
+        }
 
 
 def draw(spec: Array, rng: np.random.Generator) -> np.ndarray:

@@ -208,7 +208,6 @@ EXCESSIVE = {
     "global": "derived__memory_l2_theoretical_sectors_global_excessive",
 }
 """What accesses take beyond what they need: wavefronts of shared memory, sectors of global memory."""
-_SAMPLING = ("sample_count", "interval_cycles", "dropped_bytes")
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 """An address within the code. Shorter numbers are constants."""
 
@@ -247,7 +246,9 @@ def read_instructions(action: Any) -> SourceCounters | None:
             for kind, found in excessive.items()
             if found
         },
-        **{name: _whole(action, f"smsp__pcsamp_{name}") or 0 for name in _SAMPLING},
+        sample_count=_whole(action, "smsp__pcsamp_sample_count") or 0,
+        interval_cycles=_whole(action, "smsp__pcsamp_interval_cycles") or 0,
+        dropped_bytes=_whole(action, "smsp__pcsamp_dropped_bytes") or 0,
     )
 
 

@@ -120,7 +120,10 @@ def write_progress(file: IO[str], identity: str, step: Step, message: str = "") 
 
 def read_progress(path: Path) -> Progress:
     """Read a progress file. An absent file is no progress; a last line that a crash cut short is ignored."""
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        lines = []
     progress = Progress()
     for line in lines:
         try:

@@ -120,10 +120,14 @@ def _refuse_triggers(connection: Connection, url: URL) -> None:
 
 def _make_tables(connection: Connection) -> None:
     METADATA.create_all(connection, checkfirst=False)  # another program's table of the same name is an error
-    column = f"version_num VARCHAR(32) NOT NULL CONSTRAINT {VERSION_TABLE}_pkc PRIMARY KEY"
-    # downgrading through all migrations leaves it there, empty
-    connection.exec_driver_sql(f"CREATE TABLE IF NOT EXISTS {VERSION_TABLE} ({column})")
-    connection.exec_driver_sql(f"INSERT INTO {VERSION_TABLE} VALUES ('{REVISION}')")
+    version = sa.Table(
+        VERSION_TABLE,
+        sa.MetaData(),
+        sa.Column("version_num", sa.String(32), nullable=False),
+        sa.PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+    )
+    version.create(connection, checkfirst=True)  # downgrading through all migrations leaves it there, empty
+    connection.execute(sa.insert(version).values(version_num=REVISION))
 
 
 def run_migrations(connection: Connection, url: URL, revision: str = "head") -> None:
