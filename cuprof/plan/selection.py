@@ -102,16 +102,11 @@ def _problem_axes(family: Family, selection: Selection) -> tuple[Sequence[tuple[
     for preset in selection.presets:
         if preset not in family.presets:
             raise UnknownNameError("preset", preset, family.presets, f"of family {family.name}")
-    found = []
-    for preset in selection.presets or ("",):
-        fixed = family.presets.get(preset, {})
-        values = {
-            axis.name: (fixed[axis.name],) if axis.name in fixed else given.get(axis.name, (axis.default,))
-            for axis in family.axes
-        }
-        found.append((preset, values))
-    chosen = [family.presets[preset] for preset in selection.presets]
-    unused = [name for name in given if chosen and all(name in fixed for fixed in chosen)]
+    usual = {axis.name: (axis.default,) for axis in family.axes}
+    presets = selection.presets or ("",)
+    fixed = [{name: (value,) for name, value in family.presets.get(preset, {}).items()} for preset in presets]
+    found = [(preset, {**usual, **given, **values}) for preset, values in zip(presets, fixed, strict=True)]
+    unused = [name for name in given if all(name in values for values in fixed)]
     return found, [f"problem.{name} is not used: every preset chosen fixes it" for name in unused]
 
 
