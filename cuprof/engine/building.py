@@ -69,17 +69,16 @@ def build_selection(config: SweepConfig, project: Project, arch: str) -> tuple[l
 
 def _check(family: Family, trial: Trial, program: Program, arch: str) -> Built:
     variant, signature = family.variant(trial.variant), family.signature(trial.problem)
-    build, absent = find_builder(trial.backend), ""
+    build = find_builder(trial.backend)
     try:
-        if build is None:
-            absent = find_absent(program, trial.source_text)
-        else:
+        if build is not None:
             build(variant, program, trial.source_text, signature, arch)
     except ImpossibleError as error:
         return Built(trial, is_compiled=True, error=str(error), is_impossible=True)
     except BuildError as error:
         where = variant.source, family.folder
         return Built(trial, is_compiled=True, error=relocate(str(error), *where), log=relocate(error.log, *where))
+    absent = find_absent(program, trial.source_text) if build is None else ""
     fault = absent or find_mismatch(program, trial.source_text, signature)
     return Built(trial, is_compiled=build is not None, error=fault)
 
