@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from cuprof.backends.contract import ReadingOptions
@@ -37,10 +36,15 @@ def methods(config: MeasureConfig, backend: str, *, over_border: bool = False) -
     Args:
         over_border: timed by another process than the one that executes; total times are not.
     """
-    offered = {*get_spec(backend).measures} - ({Measure.TOTAL} if over_border else set())
+    spec, found = get_spec(backend), dict[Measure, str]()
     border = {"border": BORDER_VERSION} if over_border else {}
-    measures = [measure for measure in map(Measure, config.modes) if measure in offered]
-    return {measure: _hash(measure, config, backend, border) for measure in measures}
+    for measure in map(Measure, config.modes):
+        if measure in spec.measures and not (over_border and measure is Measure.TOTAL):
+            names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
+            settings = _in_effect({name: getattr(config, name) for name in names})
+            version = [METHOD_VERSION, spec.timing_version]
+            found[measure] = hash_content({"measure": measure.value, "version": version, **settings, **border})[:16]
+    return found
 
 
 def version(backend: str) -> str:
@@ -52,12 +56,8 @@ def ignored_settings(config: MeasureConfig, backends: Iterable[str]) -> tuple[st
     """Return the settings that were changed from their defaults and that none of these back ends heeds."""
     unused = [get_spec(backend).unheeded for backend in backends]
     unheeded = frozenset.intersection(*unused) if unused else frozenset()
-    plain = MeasureConfig()
-    return tuple(
-        each.name
-        for each in fields(config)
-        if each.name in unheeded and getattr(config, each.name) != getattr(plain, each.name)
-    )
+    usual = vars(MeasureConfig())
+    return tuple(name for name, value in vars(config).items() if name in unheeded and value != usual[name])
 
 
 def relevant_settings(measure: Measure, settings: Mapping[str, Any], backend: str) -> dict[str, Any]:
@@ -65,14 +65,6 @@ def relevant_settings(measure: Measure, settings: Mapping[str, Any], backend: st
     spec = find_spec(backend)  # none of a package that is not installed any more
     unheeded = spec.unheeded if spec else frozenset()
     return _in_effect({name: settings[name] for name in RELEVANT[measure] if name in settings.keys() - unheeded})
-
-
-def _hash(measure: Measure, config: MeasureConfig, backend: str, border: Mapping[str, int]) -> str:
-    spec = get_spec(backend)
-    names = {*RELEVANT[measure], *SAMPLING} - spec.unheeded
-    settings = _in_effect({name: getattr(config, name) for name in sorted(names)})
-    version = [METHOD_VERSION, spec.timing_version]
-    return hash_content({"measure": measure.value, "version": version, **settings, **border})[:16]
 
 
 def _in_effect(settings: Mapping[str, Any]) -> dict[str, Any]:
