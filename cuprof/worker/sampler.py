@@ -178,8 +178,7 @@ class Sampler:
             LaunchError: it failed, or an earlier one did; the last one attended to is at fault.
         """
         executions, depth = subject.executions, max(self.session.in_flight(subject.runnable), 1)
-        while len(self._frames) >= depth:
-            self._land_oldest()
+        self._land(but=depth - 1)
         if not self._frames:
             self._since_ns = perf_counter_ns()
         self._attend(subject)
@@ -194,22 +193,19 @@ class Sampler:
         if depth == 1 or (executions and executions.is_fetched):
             self._land()
 
-    def _land(self) -> None:
-        """Take the readings of all frames."""
-        while self._frames:
-            self._land_oldest()
-
-    def _land_oldest(self) -> None:
-        subject, number, frame = self._frames.popleft()
-        if self._attended != subject.key:
-            self._attend(subject)
-        reading = self._last = frame()
-        spent_ns = perf_counter_ns() - self._since_ns
-        if subject.executions:
-            subject.executions.settle(spent_ns)
-        self._since_ns = perf_counter_ns()
-        if number is not None:
-            self._keep(subject, number, reading, spent_ns)
+    def _land(self, but: int = 0) -> None:
+        """Take the readings of all frames but the last few."""
+        while len(self._frames) > but:
+            subject, number, frame = self._frames.popleft()
+            if self._attended != subject.key:
+                self._attend(subject)
+            reading = self._last = frame()
+            spent_ns = perf_counter_ns() - self._since_ns
+            if subject.executions:
+                subject.executions.settle(spent_ns)
+            self._since_ns = perf_counter_ns()
+            if number is not None:
+                self._keep(subject, number, reading, spent_ns)
 
     def _attend(self, subject: Subject) -> None:
         self._attended = subject.key
@@ -226,12 +222,8 @@ class Sampler:
 
 
 def _median_clock(subjects: Sequence[Subject]) -> float | None:
-    clocks = [
-        sample.sm_clock_mhz
-        for subject in subjects
-        for sample in subject.samples[-CLOCKS_SEEN:]
-        if sample.sm_clock_mhz is not None
-    ]
+    samples = (sample for subject in subjects for sample in subject.samples[-CLOCKS_SEEN:])
+    clocks = [sample.sm_clock_mhz for sample in samples if sample.sm_clock_mhz is not None]
     return statistics.median(clocks) if clocks else None
 
 
