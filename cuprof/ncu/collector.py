@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import ProfilerError
@@ -57,7 +58,7 @@ def open_collector(config: SweepConfig, project: Project, **changes: Any) -> Col
     return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
 
 
-class Batch:
+class Batch(AbstractContextManager["Batch"]):
     """One ncu process and its files; use as a context manager, which ends the process and removes the files.
 
     Args:
@@ -81,16 +82,13 @@ class Batch:
                 self._folder.cleanup()
                 raise
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
         with shielded():
             self.process.kill()
             self._folder.cleanup()
 
 
-class Collector:
+class Collector(AbstractContextManager["Collector"]):
     """Profile batches by one setting, without the metrics that the chip does not have.
 
     Use it as a context manager, which ends a process that still waits.
@@ -168,9 +166,6 @@ class Collector:
             raise ProfilerError(f"nothing is left to collect: {'; '.join(missing.values())}")
         self.setting = replace(setting, collection=replace(setting.collection, metrics=left), missing=missing)
         return tuple(f"{reason} The other metrics are collected." for reason in reasons.values())
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         ahead, self._ahead = self._ahead, None
