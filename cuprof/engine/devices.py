@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from cuprof.backends.registry import count_devices, is_host
 from cuprof.config.model import DeviceConfig, SweepConfig
@@ -50,10 +50,9 @@ def list_ordinals(device: DeviceConfig) -> tuple[int, ...]:
 
 
 def _count_gpus() -> int:
-    try:
+    with suppress(CuprofError):  # the plan reports why
         return count_devices("cuda")
-    except CuprofError:
-        return 0  # the plan reports why
+    return 0
 
 
 def enroll(config: SweepConfig, executors: list[Executor], backends: tuple[str, ...]) -> list[str]:

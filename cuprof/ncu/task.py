@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -120,11 +120,9 @@ def write_progress(file: IO[str], identity: str, step: Step, message: str = "") 
 
 def read_progress(path: Path) -> Progress:
     """Read a progress file. An absent file is no progress; a last line that a crash cut short is ignored."""
-    try:
+    progress, lines = Progress(), list[str]()
+    with suppress(FileNotFoundError):
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        lines = []
-    progress = Progress()
     for line in lines:
         try:
             data = json.loads(line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from cuprof.core.errors import SelectionError
 from cuprof.core.expression import ExpressionError, evaluate, shorten
@@ -97,10 +98,9 @@ def _take(value: Coordinate, allowed: Sequence[Coordinate]) -> Sequence[Coordina
 def _read(text: str) -> Coordinate | None:
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
-    try:
+    with suppress(ExpressionError):
         return evaluate(text)
-    except ExpressionError:
-        return None
+    return None
 
 
 def _whole(axis: Axis, value: Coordinate) -> int:
