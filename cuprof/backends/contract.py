@@ -180,11 +180,8 @@ class Session(ABC, Generic[R]):
     ) -> None:
         self.backend, self.signature, self.options = backend, signature, options
         self.memory = memory = self.memories(backend)
-        self.inputs = {
-            name: memory.allocate(f"input {name}", signature.inputs[name])
-            for name in inputs
-            if name not in signature.outputs
-        }
+        read_only = [name for name in inputs if name not in signature.outputs]
+        self.inputs = {name: memory.allocate(f"input {name}", signature.inputs[name]) for name in read_only}
         self.outputs = {name: memory.allocate(f"output {name}", spec) for name, spec in signature.outputs.items()}
         self._allocate_scratch(max(scratch_bytes, 1))
         self.restored = {name: self.inputs[name] if name in self.inputs else self.outputs[name] for name in inputs}

@@ -189,7 +189,8 @@ def find_hints(
         value = value_of(run) if run.state is State.OK and run.identity not in known else math.nan
         if not math.isnan(value):
             elsewhere[run.variant, run.circumstances, run.method][run.variant, run.tunables] = math.log(value)
-    asked = {(trial.variant, trial.tunables) for trial in trials}
+    choices = [(trial.variant, trial.tunables) for trial in trials]
+    asked = set(choices)
     gathered: dict[tuple[str, Point], list[float]] = defaultdict(list)
     places: dict[str, set[object]] = defaultdict(set)
     for (variant, circumstances, _), logs in elsewhere.items():
@@ -199,11 +200,7 @@ def find_hints(
         middle = float(np.median([*logs.values()]))
         for key, log in logs.items():
             gathered[key].append(log - middle)
-    hints = {
-        index: float(np.mean(gathered[trial.variant, trial.tunables]))
-        for index, trial in enumerate(trials)
-        if (trial.variant, trial.tunables) in gathered
-    }
+    hints = {index: float(np.mean(gathered[key])) for index, key in enumerate(choices) if key in gathered}
     if not hints:
         return {}, ""
     return hints, (

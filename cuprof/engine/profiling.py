@@ -134,11 +134,9 @@ def find_settled(trials: Sequence[Trial], request: Request, store: Store, retry:
     if retry == "all":
         return {}
     stored = store.profiled([trial.identity for trial in trials], request.conditions, request.metrics)
-    return {
-        trial.identity: stored[trial.identity]
-        for trial in trials
-        if trial.identity in stored and not (retry == "failed" and stored[trial.identity].state in FAILED)
-    }
+    again = FAILED if retry == "failed" else ()
+    known = [trial.identity for trial in trials if trial.identity in stored]
+    return {identity: stored[identity] for identity in known if stored[identity].state not in again}
 
 
 def reason_to_skip(trial: Trial, outcome: Outcome | StoredTrial | None) -> str:

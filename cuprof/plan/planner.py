@@ -65,11 +65,8 @@ def plan(family: Family, selection: Selection, devices: Devices) -> Plan:
     impossible = [each.reason for each in excluded if each.is_impossible]
     notes = [f"{count} impossible whatever the device: {reason}" for count, reason in summarize(impossible)]
     present = {trial.variant for trial in trials}
-    notes += [
-        f"{name}: {_nothing_left(refused[name])}"
-        for name in refused
-        if name not in present and not {*refused[name]} <= {*impossible}
-    ]
+    absent = [name for name, reasons in refused.items() if name not in present and not {*reasons} <= {*impossible}]
+    notes += [f"{name}: {_nothing_left(refused[name])}" for name in absent]
     return Plan(selection, tuple(trials), tuple(excluded), (*choice.notes, *notes))
 
 
