@@ -162,12 +162,11 @@ class Compilers:
     def run(self, build: Build, limit_s: float | None = None) -> Built:
         """Compile in a process; raises as `Origin.run`."""
         try:
-            ahead = None
             if build.headers and resource.getrlimit(resource.RLIMIT_DATA)[0] == resource.RLIM_INFINITY:
                 ahead = self._get(build.headers)  # begun beside the first build; a confined process has no room for it
-            if ahead and ahead.is_loaded(self._took.get(build.headers, 0.0)):
-                with suppress(ConnectionError):
-                    return self._run_in(build.headers, build, limit_s)
+                if ahead.is_loaded(self._took.get(build.headers, 0.0)):
+                    with suppress(ConnectionError):
+                        return self._run_in(build.headers, build, limit_s)
             began = time.monotonic()
             try:
                 built = self._run_in(build.preload, build, limit_s)

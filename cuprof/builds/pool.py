@@ -36,12 +36,11 @@ class BuildPool:
             limit_s: a build that takes longer is stopped and refused; it counts from when a process takes it on.
         """
         key = build.key()
-        if key in self._ahead:
-            return self._ahead[key]
-        if self._threads is None:
-            processes = max(1, min(MOST_PROCESSES, count_cores() // self.workers - 1))
-            self._threads = ThreadPoolExecutor(processes, thread_name_prefix="build")
-        self._ahead[key] = self._threads.submit(self._compile, key, build, limit_s)
+        if key not in self._ahead:
+            if self._threads is None:
+                processes = max(1, min(MOST_PROCESSES, count_cores() // self.workers - 1))
+                self._threads = ThreadPoolExecutor(processes, thread_name_prefix="build")
+            self._ahead[key] = self._threads.submit(self._compile, key, build, limit_s)
         return self._ahead[key]
 
     def compile(self, build: Build) -> tuple[Built, bool]:

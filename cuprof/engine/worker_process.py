@@ -96,15 +96,14 @@ class WorkerProcess(Launched):
             try:
                 message = self.wire.receive() if self.wire.poll(POLL_S) else None
                 # A process that the worker forked may hold the pipe open after the worker's death.
-                ended = message is None and self.poll() is not None and not self.wire.poll()
+                if message is None and self.poll() is not None and not self.wire.poll():
+                    raise EOFError
             except (EOFError, ConnectionResetError):
                 raise self._died() from None
             except NonsenseError:
                 status = self.page.read()
                 self.kill()
                 raise WorkerDiedError("nonsense in the worker's pipe", status, read_end(self.log_path)) from None
-            if ended:
-                raise self._died()
             yield message
 
     def _died(self) -> WorkerDiedError:

@@ -170,12 +170,10 @@ def _weights(
     rule: str, launches: Sequence[LaunchRecord], by_launch: Sequence[Mapping[str, CounterValue]]
 ) -> tuple[str, list[float]]:
     """Return the rule that can be applied and each launch's weight: the metric's own, the duration, or one."""
-    durations = [launch.duration_ns for launch in launches]
     for weight in dict.fromkeys((rule.partition(":")[2], DURATION)):
-        others: Sequence[float | None] = durations if weight == DURATION else [None] * len(launches)
         found = [
-            counters[weight].value if weight in counters else other
-            for counters, other in zip(by_launch, others, strict=True)
+            counters[weight].value if weight in counters else launch.duration_ns if weight == DURATION else None
+            for launch, counters in zip(launches, by_launch, strict=True)
         ]
         numbers = [value for value in found if value is not None and not math.isnan(value)]
         if len(numbers) == len(launches):

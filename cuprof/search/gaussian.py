@@ -167,9 +167,7 @@ class Process:
             row = self._reach[:count, place].astype(float)
         else:
             shared = self.kernel.covariance(self.features[index], self.features[self.points].T)
-            row = np.asarray(
-                scipy.linalg.solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
-            )
+            row = scipy.linalg.solve_triangular(self._factor[:count, :count], shared, lower=True, check_finite=False)
         own = np.sqrt(max(1 + self.kernel.noise - row @ row, self.kernel.noise + JITTER))
         self._factor[count, :count], self._factor[count, count] = row, own
         known = self.kernel.covariance(self.features[index], self._of_pool)

@@ -49,10 +49,8 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
     if _heard is None or event != "open":
         return
     path, mode, flags = arguments[0], arguments[1], arguments[2]
-    is_read = (
-        not {"w", "a", "x"} & set(mode) if isinstance(mode, str) else not (isinstance(flags, int) and flags & _WRITING)
-    )
-    if is_read and isinstance(path, str | bytes):
+    is_written = {"w", "a", "x"} & set(mode) if isinstance(mode, str) else isinstance(flags, int) and flags & _WRITING
+    if not is_written and isinstance(path, str | bytes):
         _heard.add(str(Path(os.fsdecode(path)).absolute()))
 
 
