@@ -53,10 +53,8 @@ def find_mismatch(program: Program, text: str, signature: Signature) -> str:
     """
     arrays = {**signature.inputs, **signature.outputs, **program.scratch}
     types = {name: array.type for name, array in arrays.items()}
-    for call in program.calls:
-        if fault := _find_fault(call, text, types, program.defines):
-            return fault
-    return ""
+    faults = (_find_fault(call, text, types, program.defines) for call in program.calls)
+    return next(filter(None, faults), "")
 
 
 def find_absent(program: Program, text: str) -> str:

@@ -62,7 +62,6 @@ class Caches:
             return
         action: Callable[[np.ndarray], object] = np.max if how == "clean" else (lambda part: part.fill(1.0))
         own, *others = self._parts
-        pending = [self._pool.submit(action, part) for part in others]
+        pending = self._pool.map(action, others)  # begins at once
         action(own)
-        for each in pending:
-            each.result()
+        list(pending)
