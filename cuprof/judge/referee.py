@@ -89,10 +89,6 @@ class Border:
     tells: dict[Point, bool] = field(default_factory=dict)
     same: dict[Point, list[str]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        if verify := self.family.verify:
-            self.family = replace(self.family, verify=partial(call_within, self.config.limits.check_s, verify))
-
     def close(self) -> None:
         """End the processes that wait for another turn."""
         while self.waiting:
@@ -258,9 +254,11 @@ class Referee:
             FamilyError: a function of the family failed.
         """
         runner, job, border = self.runner, self.job, self.runner.border
-        pool = border.pools.get((job.backend, job.problem))
+        pool, family = border.pools.get((job.backend, job.problem)), border.family
+        if family.verify:
+            family = replace(family, verify=partial(call_within, runner.limits.check_s, family.verify))
         try:
-            pool = pool or Pool(Problem.make(border.family, job))
+            pool = pool or Pool(Problem.make(family, job))
         except Exception as error:  # whatever a family raises is the family's fault
             raise FamilyError(str(error) if isinstance(error, FamilyError) else describe(error)) from error
         border.pools[job.backend, job.problem] = pool
