@@ -60,7 +60,6 @@ class SweepRow:
         return script[0].removeprefix("family=") if script and not self.experiment else _setting(self)
 
 
-_COLUMNS = tuple(t.sweep.c[name] for name in SweepRow.__slots__)
 MEMBERS: Any = (
     sa.select()
     .select_from(t.sweep_trial)
@@ -89,7 +88,7 @@ def list_tried_sweeps(connection: Connection) -> list[SweepRow]:
     members = sa.select(t.sweep_trial.c.sweep_id).where(t.sweep_trial.c.sweep_id == t.sweep.c.id)
     timed = members.join(t.timing, t.timing.c.run_id == t.sweep_trial.c.run_id).exists()
     failed = members.join(t.run, t.run.c.id == t.sweep_trial.c.run_id).where(t.run.c.state.in_([*FAILED])).exists()
-    return _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose != "profiling", timed | failed))
+    return _list_sweeps(connection, t.sweep.c.purpose != "profiling", timed | failed)
 
 
 def get_sweep(
@@ -112,10 +111,9 @@ def get_sweep(
     if is_file:
         names.insert(0, (t.sweep.c.family == experiment) & (t.sweep.c.experiment == ""))
     for is_named in names:
-        of_name = sa.select(*_COLUMNS).where(is_named, t.sweep.c.purpose == "timing")
-        if experiment and (found := _rows(connection, of_name)):
+        if experiment and (found := _list_sweeps(connection, is_named, t.sweep.c.purpose == "timing")):
             return found[-1]
-    stored = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.purpose == "timing"))
+    stored = _list_sweeps(connection, t.sweep.c.purpose == "timing")
     newest = f"the newest sweep is of {_setting(stored[-1])}; write that" if stored else ""
     known = {sweep.experiment or sweep.family for sweep in stored}
     what_to_do = newest or "run cuprof sweep experiment=NAME first"
@@ -125,8 +123,8 @@ def get_sweep(
 def find_finished_before(connection: Connection, sweep: SweepRow) -> int | None:
     """Return the newest earlier timing sweep of the same experiment that was finished, None without one."""
     same = {"experiment": sweep.experiment, "family": sweep.family, "purpose": "timing", "state": FINISHED}
-    chosen = (*(t.sweep.c[name] == value for name, value in same.items()), t.sweep.c.started_at < sweep.started_at)
-    found = _rows(connection, sa.select(*_COLUMNS).where(*chosen))
+    chosen = (t.sweep.c[name] == value for name, value in same.items())
+    found = _list_sweeps(connection, *chosen, t.sweep.c.started_at < sweep.started_at)
     return found[-1].id if found else None
 
 
@@ -162,7 +160,7 @@ def count_looked_again(connection: Connection, sweep_id: int) -> int:
 
 
 def _get_numbered(connection: Connection, experiment: str, sweep_id: int) -> SweepRow:
-    numbered = _rows(connection, sa.select(*_COLUMNS).where(t.sweep.c.id == sweep_id))
+    numbered = _list_sweeps(connection, t.sweep.c.id == sweep_id)
     if not numbered:
         newest = connection.scalar(sa.select(sa.func.max(t.sweep.c.id)))
         raise SelectionError(
@@ -192,7 +190,8 @@ def _setting(sweep: SweepRow) -> str:
     return f"experiment={sweep.experiment}" if sweep.experiment else f"family={sweep.family}"
 
 
-def _rows(connection: Connection, query: sa.Select[Any]) -> list[SweepRow]:
+def _list_sweeps(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[SweepRow]:
+    query = sa.select(*(t.sweep.c[name] for name in SweepRow.__slots__)).where(*conditions)
     return [as_record(row, SweepRow) for row in connection.execute(query.order_by(t.sweep.c.started_at, t.sweep.c.id))]
 
 
