@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,7 +77,7 @@ def _match_keys(bases: pd.DataFrame, news: pd.DataFrame, by: Sequence[str]) -> M
     # Plain dictionaries: pandas takes ten times as long for the few trials that most comparisons have.
     left, others = map(_places, (bases, news), number_keys(bases, news, by=by))
     turn = {place.key: number for number, place in reversed([*enumerate(others.values())])}
-    pairs = _take_equal(left, others, on=(0, 1, 2)) + _take_equal(left, others, on=(0, 1))
+    pairs = _take_equal(left, others, by_number=True) + _take_equal(left, others, by_number=False)
     waiting: dict[int, list[int]] = defaultdict(list)
     for trial, place in others.items():
         waiting[place.key].append(trial)
@@ -99,20 +98,19 @@ def _match_keys(bases: pd.DataFrame, news: pd.DataFrame, by: Sequence[str]) -> M
     return Matching(_frame(pairs), bases, news, lonely, only_new, tuple(ambiguous))
 
 
-def _take_equal(left: dict[int, _Place], others: dict[int, _Place], on: Sequence[int]) -> list[tuple[int, int]]:
-    """Take the trials out of both sides that are equal in some fields of `_Place`, in their order.
+def _take_equal(left: dict[int, _Place], others: dict[int, _Place], *, by_number: bool) -> list[tuple[int, int]]:
+    """Take the trials out of both sides that have equal keys and devices, in their order.
 
     Without the device's number, only those are taken whose device's name stands for one device.
     """
-    key_of, is_alone = itemgetter(*on), len(on) < 3
-    waiting: dict[Hashable, list[int]] = defaultdict(list)
+    fields, waiting = 3 if by_number else 2, defaultdict[tuple[Any, ...], list[int]](list)
     for trial, place in reversed(others.items()):
-        if not (is_alone and place.device_repeats):
-            waiting[key_of(place)].append(trial)
+        if by_number or not place.device_repeats:
+            waiting[place[:fields]].append(trial)
     pairs = []
     for trial, place in left.items():
-        equal = waiting.get(key_of(place))
-        if equal and not (is_alone and place.device_repeats):
+        equal = waiting[place[:fields]]
+        if equal and (by_number or not place.device_repeats):
             pairs.append((trial, equal.pop()))
     for base, new in pairs:
         del left[base], others[new]
