@@ -161,7 +161,9 @@ def _curves(
         spans_two = not sizes or max(sizes) / min(sizes) > 50  # of fewer than two decades 2 and 5 times 10^n are marked
         y_ticks = {"type": "log", "dtick": 1 if spans_two else "D2"}
         if points.roofs and spec.y != "bandwidth":
-            seen = _near(heights, points.roofs, scale)
+            tops = (value / scale.divisor for roof in points.roofs.values() for value in roof.values())
+            lowest = min(each for each in (*sizes, *tops) if each >= min(sizes) / FAR)
+            seen = lowest / 2, 1.6 * max(sizes)
             y_ticks |= {"range": [math.log10(seen[0]), math.log10(seen[1])]}
     data += [
         roof_trace(i, *roof, scale, seen) | {"hoverinfo": "x+y+name"} for i, roof in enumerate(points.roofs.items())
@@ -184,14 +186,6 @@ def _series(
     xs = [point.x if numeric else plot.label(value_label(point.x)) for point in points]
     mode = "lines+markers" if numeric else "markers"
     return plot.line(name, xs, plot.numbers(values, scale), style, 8, mode=mode, **more)
-
-
-def _near(heights: Sequence[float | None], roofs: Roofs, scale: Scale) -> tuple[float, float]:
-    """Return the ends of a logarithmic axis around values; roofs far below them are cut off."""
-    known = [height for height in heights if height]
-    tops = [value / scale.divisor for roof in roofs.values() for value in roof.values()]
-    lowest = min(each for each in (*known, *tops) if each >= min(known) / FAR)
-    return lowest / 2, 1.6 * max(known)
 
 
 def _map(
