@@ -142,7 +142,9 @@ def result_parts(study: Study) -> Iterator[Part]:
         if len(problems) > 1 and best:
             yield Line(best, "bold")
         yield Line("")
-        marks |= {OF_PAIRS} if any(_is_beside_medians(study, trial) for trial in shown) else set()
+        pairs = (pair for pair in map(study.pair_of, shown) if pair and pair.ratio)
+        if any(is_beside_medians(pair.ratio, pair.base.median_ns, pair.new.median_ns) for pair in pairs):
+            marks.add(OF_PAIRS)
         names = 1 + ("tunables" in table.headings)
         marks |= {mark for row in table.rows for cell in row[names:] for mark in LEGEND if cell.endswith(mark)}
     yield from (Line(meaning, "dim") for mark, meaning in LEGEND.items() if mark in marks)
@@ -272,12 +274,6 @@ def _speedup(study: Study, trial: StudyTrial) -> str:
     if (pair := study.pair_of(trial)) is None or pair.speedup is None:
         return ""
     return f"{pair.speedup:.2f}×{MARK if pair.remark else ''}"
-
-
-def _is_beside_medians(study: Study, trial: StudyTrial) -> bool:
-    """Return whether the speed-up in a trial's row is not the quotient of the times in the table."""
-    pair = study.pair_of(trial)
-    return bool(pair and pair.ratio and is_beside_medians(pair.ratio, pair.base.median_ns, trial.median_ns))
 
 
 def _age(study: Study, trial: StudyTrial) -> str:
