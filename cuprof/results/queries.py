@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -319,11 +319,9 @@ def _plain_column(name: str, values: Sequence[Any]) -> Sequence[Any]:
     if float in kinds and kinds <= {int, float} and (int in kinds or any(map(ne, values, values))):
         return [None if value is None or value != value else float(value) for value in values]
     if kinds and kinds <= {str, datetime} and name.endswith("_at"):
-        try:
+        with suppress(ValueError):
             known = {value: value and _in_utc(value) for value in set(values)}  # of a run's timings it is one
             return [known[value] for value in values]
-        except ValueError:
-            pass
     return values
 
 
