@@ -137,7 +137,10 @@ def _judge(history: Sequence[StoredTrial]) -> StoredTrial:
 
 def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mapping[int, int]) -> dict[str, int]:
     """Write the trials with their variants and problems; return their keys by identity."""
-    variants = _save_variants(connection, trials)
+    latest = {_variant_key(trial): trial for trial in trials}
+    described = [columns_of(t.variant, trial, name=trial.variant, ordinal=trial.order) for trial in latest.values()]
+    changing = ["description", "origin", "expected", "ordinal"]
+    variants = save(connection, t.variant, described, key=VARIANT_KEY, update=changing)
     problems = _save_problems(connection, trials)
     rows = [
         {
@@ -150,13 +153,6 @@ def _save_trials(connection: Connection, trials: Sequence[Trial], devices: Mappi
         for trial in trials
     ]
     return save(connection, t.trial, rows, key=["identity"], update=DESCRIPTIVE)
-
-
-def _save_variants(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[Any, ...], int]:
-    latest = {_variant_key(trial): trial for trial in trials}
-    rows = [columns_of(t.variant, trial, name=trial.variant, ordinal=trial.order) for trial in latest.values()]
-    changing = ["description", "origin", "expected", "ordinal"]
-    return save(connection, t.variant, rows, key=VARIANT_KEY, update=changing)
 
 
 def _save_problems(connection: Connection, trials: Sequence[Trial]) -> dict[tuple[str, Any], int]:
