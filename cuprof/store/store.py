@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
@@ -60,7 +60,7 @@ def transaction(function: Callable[Concatenate[Connection, P], T]) -> Callable[C
     return method
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """Write and read one database; the modules beside this one say what each method writes.
 
     Every method is one transaction, except `enlist`: when it returns, everything is stored, and when it
@@ -119,9 +119,6 @@ class Store:
     def close(self) -> None:
         """Close every connection; on SQLite the last one to close removes the -wal file."""
         self.engine.dispose()
-
-    def __enter__(self) -> Store:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
