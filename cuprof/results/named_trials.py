@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from cuprof.core.errors import SelectionError, UnknownNameError, UsageError
-from cuprof.core.point import Coordinate, Point
+from cuprof.core.point import Point
 from cuprof.core.text import list_first
 from cuprof.plan.axes import match
 from cuprof.results.sweeps import as_record
@@ -77,7 +77,9 @@ def find_trials(connection: Connection, text: str, settings: Sequence[str] = ())
         if all(axis in point and match(value, [point[axis]]) is not None for axis, value in coordinates.items())
     ]
     if not fitting:
-        raise SelectionError(f"no trial of {text} is stored there: there is {_list_points(points, coordinates)}")
+        known = {Point({axis: point[axis] for axis in point if axis in coordinates}).label for point in points}
+        there = list_first(sorted(known - {""}), 5, "; ") or f"no {' or '.join(coordinates)}"
+        raise SelectionError(f"no trial of {text} is stored there: there is {there}")
     return sorted(fitting, key=lambda trial: (-trial.sweep_id, trial.median_ns, trial.id))
 
 
@@ -91,12 +93,6 @@ def _read_coordinates(given: Sequence[str], settings: Sequence[str]) -> dict[str
             raise UsageError(f"{word!r} is no coordinate; write problem.n=2**20, tune.block=128 or VARIANT:block=128")
         found[name] = value
     return found
-
-
-def _list_points(points: Sequence[Mapping[str, Coordinate]], axes: Collection[str]) -> str:
-    """Return the stored coordinates on the axes that were given."""
-    found = {Point({axis: value for axis, value in point.items() if axis in axes}).label for point in points}
-    return list_first(sorted(found - {""}), 5, "; ") or f"no {' or '.join(axes)}"
 
 
 def _select() -> sa.Select[Any]:
