@@ -48,7 +48,7 @@ class Draw:
         contents: one row for each set.
         standards: number of a row → the right results on it; each is computed at first use.
         apart: for each row the arrays that are not in it as the family gave them.
-        names: of the arrays that are, in any row.
+        names: of all that the family gave.
     """
 
     contents: Any
@@ -119,7 +119,7 @@ class Pool:
             self.memory = array_module.empty((count, layout.stride // 8), np.uint64)
         contents = self.memory[:count]
         places, rows, apart = layout.places, contents.view(np.uint8), []
-        host, names = np.empty(layout.stride, np.uint8), set[str]()
+        host = np.empty(layout.stride, np.uint8)
         with ThreadPoolExecutor(THREADS) as threads:
             try:
                 drawing = threads.map(lambda _: self.problem.draw(), range(count))
@@ -132,9 +132,8 @@ class Pool:
                 if row is host:
                     rows[number].set(host)
                 own = {name for name in drawn if name in places and drawn[name].shape == places[name].shape}
-                names |= own
                 apart.append({name: drawn[name] for name in drawn if name not in own})
-        return Draw(contents, apart=apart, names=frozenset(names))
+        return Draw(contents, apart=apart, names=frozenset(drawn))
 
 
 def fetch(array: Any) -> np.ndarray:

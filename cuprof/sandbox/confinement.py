@@ -323,22 +323,13 @@ def _list_files(pid: int, threads: Iterable[str], read: Callable[[str], str] = s
         folder = f"/proc/{pid}/task/{thread}/fd"
         try:
             files = [read(f"{folder}/{name}") for name in os.listdir(folder)]  # noqa: PTH208
-        except PermissionError:
-            if _has_memory(pid, thread):
+        except OSError as error:  # it has ended, or is about to and has given up its memory; root alone may look then
+            if isinstance(error, PermissionError) and _resident_bytes(pid, [thread], 1):
                 return None
-            continue  # only root is told that one that has ended, or is about to, has none
-        except OSError:  # the thread has ended
             continue
         if files:
             return files
     return []
-
-
-def _has_memory(pid: int, thread: str) -> bool:
-    """Return whether a thread has memory, which it gives up first when it ends."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/status", "rb") as file:  # noqa: PTH123
-        return SIZES.search(file.read()) is not None
-    return False
 
 
 def _count_files(pid: int, threads: Iterable[str]) -> int:
