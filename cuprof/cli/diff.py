@@ -42,7 +42,7 @@ _PTX_NUMBERS = re.compile(r"(?<=%[a-z])\d+|(?<=%[a-z]{2})\d+|\$L\w+|\w+_param_\d
 PARSER = CommandParser("diff", DESCRIPTION, EXAMPLES, store=True, json=True)
 PARSER.add_argument("base", metavar="BASE", help="the trial before")
 PARSER.add_argument("new", metavar="NEW", help="the trial after")
-PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", default=[], help="problem.AXIS=VALUE, tune.NAME=VALUE")
 what = PARSER.add_mutually_exclusive_group()
 what.add_argument("--source", action="store_true", help="compare the source (the default)")
 what.add_argument("--ptx", action="store_true", help="compare the PTX")

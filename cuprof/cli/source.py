@@ -43,7 +43,7 @@ NO_TABLE = (
 
 PARSER = CommandParser("source", DESCRIPTION, EXAMPLES, store=True, json=True)
 PARSER.add_argument("variant", metavar="VARIANT", help="a variant, or an imported profile's name")
-PARSER.add_argument("settings", metavar="SETTING", nargs="*", help="problem.AXIS=VALUE, tune.NAME=VALUE")
+PARSER.add_argument("settings", metavar="SETTING", nargs="*", default=[], help="problem.AXIS=VALUE, tune.NAME=VALUE")
 PARSER.add_argument("--kernel", default="", help="of several kernels, the one of this name")
 PARSER.add_argument("--sass", action="store_true", help="list each line's instructions and what they wait for")
 PARSER.add_argument("--html", metavar="FILE", type=Path, help="write a page, of all kernels of an imported report")
