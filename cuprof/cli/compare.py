@@ -67,9 +67,7 @@ EXAMPLES = """\
 PARSER = CommandParser("compare", DESCRIPTION, EXAMPLES, notes=MEANING, store=True)
 PARSER.add_argument("base", metavar="BASE", help="the side before")
 PARSER.add_argument("new", metavar="NEW", help="the side after")
-PARSER.add_argument(
-    "settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and plain variant names"
-)
+PARSER.add_argument("settings", metavar="experiment=NAME", nargs="*", default=[], help="narrows latest and variants")
 PARSER.add_argument("--measure", choices=list(Measure), action="append", help="which time; default cold and hot")
 add_rule(
     PARSER,

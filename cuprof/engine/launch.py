@@ -11,7 +11,7 @@ import atexit
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from threading import Thread
@@ -28,7 +28,7 @@ class Launched:
     """A worker process that waits for its settings.
 
     The process that we start becomes the worker's guardian (`cuprof.core.processes`) and ends as the worker ends. Both
-    have sessions of their own, so an interrupt from the terminal reaches the engine alone.
+    have sessions of their own, so an interrupt from the terminal reaches the engine alone. It works in `place`.
     """
 
     process: subprocess.Popen[bytes]
@@ -37,6 +37,7 @@ class Launched:
     log_path: Path
     folder: ScratchFolder
     sandbox: Sandbox | None = None
+    place: Path = field(default_factory=Path.cwd)
 
     def poll(self) -> int | None:
         """Return the exit code, None while it runs; an interrupt amid Popen's own would leave its lock taken."""
@@ -97,7 +98,7 @@ def take(sandbox: Sandbox | None = None) -> Launched:
         _retiring.pop().join()
     for spare in [each for each in _spares if each.sandbox == sandbox]:
         _spares.remove(spare)
-        if spare.poll() is None:
+        if spare.poll() is None and spare.place == Path.cwd():  # a script's paths may be relative
             return spare
         spare.discard()
     return _launch(sandbox)

@@ -293,9 +293,9 @@ class DefinitionFamily:
                 made[problem] = {name: first[name] for name in kinds}
             return made.get(problem, {})
         return {
-            name: one.value if one.type == "scalar" else draw(Array((), kind), np.random.default_rng(0)).item()
-            for name, kind in kinds.items()
-            for one in [workload.inputs[name]]
+            name: one.value if one.type == "scalar" else draw(Array((), kinds[name]), np.random.default_rng(0)).item()
+            for name, one in workload.inputs.items()
+            if name in kinds
         }
 
 

@@ -50,7 +50,7 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
 
     def start(sandbox: None = None, modules: tuple[str, ...] = (), at_once: tuple[str, ...] = ()) -> SimpleNamespace:
         imported.append(modules)
-        return SimpleNamespace(poll=lambda: None, sandbox=sandbox, number=len(imported))
+        return SimpleNamespace(poll=lambda: None, sandbox=sandbox, place=Path.cwd(), number=len(imported))
 
     monkeypatch.setattr(launch, "_launch", start)
     monkeypatch.setattr("atexit.register", lambda function: None)
@@ -65,12 +65,28 @@ def test_workers_of_the_next_job_are_started_where_those_of_the_first_were(monke
     assert imported == [(), (), ("cupy", "torch"), ("cupy", "torch"), (), ()]
 
 
+def make_idle(sandbox: Sandbox | None, at_once: tuple[str, ...] = ()) -> SimpleNamespace:
+    return SimpleNamespace(poll=lambda: None, discard=lambda: None, sandbox=sandbox, place=Path.cwd())
+
+
+def test_a_worker_started_ahead_is_not_taken_once_the_folder_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_spares", [])
+    monkeypatch.setattr(launch, "_at_first", [0])
+    monkeypatch.setattr(launch, "_launch", make_idle)
+    launch.prestart(2)
+    first, other = launch._spares
+    assert launch.take() is first
+    monkeypatch.chdir(tmp_path)
+    assert launch.take() is not other
+    assert launch._spares == []
+
+
 def test_a_worker_started_ahead_is_taken_for_its_own_sandbox_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launch, "_spares", [])
     monkeypatch.setattr(launch, "_at_first", [0])
-    monkeypatch.setattr(
-        launch, "_launch", lambda sandbox, at_once=(): SimpleNamespace(poll=lambda: None, sandbox=sandbox)
-    )
+    monkeypatch.setattr(launch, "_launch", make_idle)
     narrow, wide = Sandbox(devices=False), Sandbox()
     launch.prestart(sandbox=narrow)
     (spare,) = launch._spares
