@@ -143,12 +143,12 @@ def _explaining(folders: Sequence[Path]) -> Iterator[None]:
         if isinstance(error.__cause__, KeyValidationError) and (file := _find_faulty(folders, KeyValidationError)):
             raise ConfigError(f"{file} has a key that is no name, such as null; write NAME: VALUE") from None
         raise _explain_hydra(error, folders) from None
-    except (OSError, *FAULTS) as error:
+    except (OSError, AssertionError, *FAULTS) as error:
         if isinstance(error, OSError) and error.filename:
             raise ConfigError(f"{error.filename} cannot be used: {error.strerror}") from None
-        said = " ".join(str(error).split()) or type(error).__name__
+        said = " ".join(str(error).split()) or "an interpolation gives something other than a name"
         file = _find_faulty(folders, type(error))
-        if file is None and not isinstance(error, ValueError | RecursionError):
+        if file is None and not isinstance(error, ValueError | RecursionError | AssertionError):
             raise
         if isinstance(error, AttributeError | LookupError | TypeError):
             said = "a value does not fit the type that !! names before it"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -89,5 +90,5 @@ def _adapt(plain: type, value: Any) -> Any:
     if plain is str and (value is None or type(value) in (int, float)):
         return "" if value is None else str(value)
     if plain is float and type(value) is int:
-        return float(value)
+        return float(value) if value.bit_length() < sys.float_info.max_exp else math.inf if value > 0 else -math.inf
     return int(value) if plain is int and isinstance(value, float) and value.is_integer() else value

@@ -50,6 +50,8 @@ def scale(project: Project) -> Project:
         (["tune.block=0"], "tune.block=0 is not allowed"),
         (["tune.block=2048"], "tune.block=2048 is not allowed"),
         (["measure.target=9"], "measure.target is 9.0; it must be from 1e-05 to 0.5"),
+        ([f"measure.target=-{10**400}"], "measure.target is -inf; it must be from 1e-05 to 0.5"),
+        (["experiment=${oc.decode:'1'}"], "the settings do not compose: "),
         (
             ["store.url=mysql://x"],
             "'mysql' is not supported; use postgresql+psycopg://USER@HOST/DATABASE or sqlite:///",
