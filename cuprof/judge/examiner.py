@@ -9,10 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 
 from cuprof.backends.buffers import available_bytes
 from cuprof.core.records import Check, State
@@ -54,11 +54,11 @@ def call_within(limit_s: float, function: Callable[..., Any], *arguments: Any) -
     """
     raise_in, caller = ctypes.pythonapi.PyThreadState_SetAsyncExc, ctypes.c_ulong(threading.get_ident())
     timer = threading.Timer(limit_s, raise_in, (caller, ctypes.py_object(NoEndError)))
-    reserved = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    reserved = psutil.Process().memory_info().vms
     own, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (reserved + available_bytes() // 2, most))
-    timer.start()
+    timer.start()  # raises where a stranger has all threads
     try:
+        resource.setrlimit(resource.RLIMIT_AS, (reserved + available_bytes() // 2, most))
         return function(*arguments)
     finally:
         timer.cancel()

@@ -554,7 +554,7 @@ def test_a_verify_that_never_ends_on_one_candidates_results_ends_its_verdict_alo
     assert "no end within the time limit on these results (family.py, line " in wrong.message
 
 
-def test_a_call_has_no_more_time_and_memory_than_it_may() -> None:
+def test_a_call_has_no_more_time_and_memory_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     def never() -> None:
         while True:
             pass
@@ -565,6 +565,10 @@ def test_a_call_has_no_more_time_and_memory_than_it_may() -> None:
     with pytest.raises(MemoryError):
         call_within(LONG_S, bytearray, available_bytes())
     assert call_within(LONG_S, max, 1, 2) == 2
+    with monkeypatch.context() as patch:
+        patch.setattr("threading.Timer.start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError):
+            call_within(LONG_S, max, 1, 2)
     assert resource.getrlimit(resource.RLIMIT_AS) == own
 
 
