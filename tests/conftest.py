@@ -35,6 +35,7 @@ from cuprof.core.project import Project, bundled
 from cuprof.core.records import Calibration, Unavailable
 from cuprof.engine import launch
 from cuprof.engine.calibration import Calibrator, find_larger
+from cuprof.engine.devices import _known
 from cuprof.engine.executor import Executor
 from cuprof.engine.worker_process import WorkerProcess
 from cuprof.search.registry import GROUP
@@ -148,6 +149,12 @@ def _calibrated_once(patch: pytest.MonkeyPatch) -> None:
     ask, reconsider = WorkerProcess.ask, Calibrator.reconsider
     patch.setattr(WorkerProcess, "ask", answer)
     patch.setattr(Calibrator, "reconsider", measure_again)
+
+
+@pytest.fixture(autouse=True)
+def _devices_are_asked_anew() -> None:
+    """Forget the devices that a worker described to an earlier test, which may have had others."""
+    _known.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,10 @@ from cuprof.engine.executor import Executor
 from cuprof.engine.worker_process import MOST_KILLS, WorkerDiedError
 from cuprof.worker.messages import Describe, WorkerSettings
 
+_known: dict[tuple[str, int | None], DeviceFacts] = {}
+"""Devices by back end and number, as a worker has described them: for each further sweep of a command, another would
+take 0.2 s to say the same."""
+
 
 @contextmanager
 def open_executors(config: SweepConfig) -> Iterator[list[Executor]]:
@@ -126,9 +130,15 @@ def find_devices(
         if backend not in config.device.backends:
             devices[backend] = Unavailable(f"device.backends leaves {backend} out", f"device.backends=[{backend}]")
             continue
+        place = backend, executor.settings.numbers.get(backend)
+        if known := _known.get(place):
+            devices[backend] = known
+            continue
         for _ in range(MOST_KILLS + 1):
             try:
-                devices[backend] = executor.worker.ask(Describe(backend), DeviceFacts, Unavailable)
+                found = devices[backend] = executor.worker.ask(Describe(backend), DeviceFacts, Unavailable)
+                if isinstance(found, DeviceFacts):
+                    _known[place] = found
                 break
             except WorkerError as error:
                 executor.drop_worker()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from cuprof.backends.registry import get_spec, is_host
-from cuprof.core.records import DeviceFacts, Outcome, Unavailable
+from cuprof.core.records import DeviceFacts, Outcome, State, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Build, Built, Job, Open, Prepare
@@ -56,6 +57,8 @@ class Executor(Workers):
     """
 
     doing, number = "", 0
+    _skipped: Mapping[str, str] = MappingProxyType({})
+    _again: Mapping[str, Outcome] = MappingProxyType({})
 
     def run(self, batch: Batch) -> Iterator[Result]:
         """Begin to build, then yield the result of every trial as it comes; without a job, wait for a build."""
@@ -72,19 +75,35 @@ class Executor(Workers):
     def measure(self, job: Job) -> Iterator[Outcome]:
         """Yield the outcome of every trial of a job as it comes; see `Measurement`."""
         self.is_unavailable = False
-        yield from Measurement(self, job).run()
+        again = {trial.identity: found for trial in job.trials if (found := self._find_again(trial.identity))}
+        for identity, found in again.items():
+            yield replace(found, identity=identity, started_at=time.time(), duration_ns=0)
+        left = tuple(trial for trial in job.trials if trial.identity not in again)
+        for outcome in Measurement(self, replace(job, trials=left)).run():
+            if outcome.state is State.SKIPPED and self._skipped.get(outcome.identity) == outcome.message:
+                self._again = {**self._again, outcome.message: outcome}
+            yield outcome
         self.built.difference_update(trial.identity for trial in job.trials)
 
+    def expect_skips(self, reasons: Mapping[str, str]) -> None:
+        """Try only one of the trials that were skipped for the same reason, if it still is; identity → reason."""
+        self._skipped, self._again = reasons, {}
+
+    def _find_again(self, identity: str) -> Outcome | None:
+        """Return the outcome of a trial that was skipped before for a reason that has been found again."""
+        return self._again.get(self._skipped.get(identity, ""))
+
     def is_built(self, backend: str, identity: str) -> bool:
-        """Return whether a trial can be measured without waiting for a compiler that works in the background."""
-        return not self.builds_ahead(backend) or identity in self.built
+        """Return whether a trial can be answered without waiting for a compiler that works in the background."""
+        return not self.builds_ahead(backend) or identity in self.built or bool(self._find_again(identity))
 
     def builds_ahead(self, backend: str) -> bool:
         """Return whether compilers may work in the background; they would take part in the times of the host."""
         return not self.is_host(backend)
 
     def _begin_builds(self, job: Job) -> None:
-        new = {trial.identity for trial in job.trials} - self.built - self.building
+        new = {trial.identity for trial in job.trials if not self._find_again(trial.identity)}
+        new -= self.built | self.building
         if not new or not self.builds_ahead(job.backend):
             return
         self.building |= new

@@ -244,7 +244,7 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
     asked = []
 
     class Runner:
-        replaced = 0
+        replaced, settings = 0, WorkerSettings()
 
         @property
         def worker(self) -> Any:
@@ -266,6 +266,20 @@ def test_a_back_end_that_takes_the_worker_down_costs_itself_alone(bench: Any) ->
     assert isinstance(found["cpu"], DeviceFacts)
     assert "SIGSEGV" in str(found["opencl"])
     assert runner.replaced == 1
+
+
+def test_a_command_asks_for_its_devices_once(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def ask(worker: WorkerProcess, question: Any, *kinds: type, **limits: Any) -> Any:
+        asked.append(question)
+        return ask_worker(worker, question, *kinds, **limits)
+
+    ask_worker = WorkerProcess.ask
+    monkeypatch.setattr(WorkerProcess, "ask", ask)
+    for n in (64, 128):
+        assert bench.sweep("sound_first", problem={"n": (n,)})[1].of("sound_first").state is State.OK
+    assert [question.backend for question in asked if isinstance(question, Describe)] == ["cpu"]
 
 
 def workers_of_this_process() -> list[psutil.Process]:
@@ -453,3 +467,32 @@ def test_what_runs_its_own_code_in_the_worker_can_be_given_a_process_of_its_own(
     timings = [heard.of(variant).timings[0] for variant in ("sound_first", "sound_last")]
     assert timings[0].rotation != timings[1].rotation
     assert [outcome.state for _, outcome in result.failed] == [State.CRASHED]
+
+
+def test_what_was_skipped_for_one_reason_is_tried_once_and_everywhere_when_that_is_gone(bench: Any) -> None:
+    tried, installed = bench.project.root / "tried", bench.project.root / "installed"
+    with bench.family_file.open("a") as text:
+        text.write(f'''
+
+@family.cpu("needs_much")
+def needs_much(problem, tune, inputs, outputs):
+    """Finds out late that something is not installed; at one problem it is something else."""
+    from pathlib import Path
+    with open({str(tried)!r}, "a") as log:
+        log.write(f"{{problem.n}} ")
+    if not Path({str(installed)!r}).exists():
+        raise ImportError("another one is missing" if problem.n == 512 else "one is missing")
+    return lambda: np.multiply(inputs["x"], 2, out=outputs["y"])
+''')
+
+    def sweep() -> tuple[list[str], set[tuple[State, str]]]:
+        tried.write_text("")
+        heard = bench.sweep("needs_much", problem={"n": (128, 256, 512, 1024)})[1]
+        return tried.read_text().split(), {(each.state, each.message) for each in heard.outcomes.values()}
+
+    missing = {(State.SKIPPED, "one is missing"), (State.SKIPPED, "another one is missing")}
+    assert sweep() == (["128", "256", "512", "1024"], missing)
+    assert sweep() == (["128", "512"], missing)
+    installed.touch()
+    tries, outcomes = sweep()
+    assert ({*tries}, outcomes) == ({"128", "256", "512", "1024"}, {(State.OK, "")})
