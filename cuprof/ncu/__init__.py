@@ -3,10 +3,10 @@
 A collection goes through these modules:
 
 - `setting`: the metrics to collect, and how
-- `collector`, `process`: trials in batches, each in one ncu process
+- `collector`: trials in batches; `batch`, `process`: each in one ncu process, and the outcome of each of its trials
 - `task`: what the profiled process, `cuprof.worker.profile`, reads and writes
 - `report_file`: launches and their counters
-- `attribution`, `launches`: the outcome of each trial, and one value for each of its metrics
+- `launches`: one value for each metric of a trial
 """
 
 TITLE = "Nsight Compute"

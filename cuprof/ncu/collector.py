@@ -6,8 +6,6 @@ the first one is started before its trials are known. Meanwhile trials are plann
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -15,20 +13,13 @@ from typing import Any
 
 from cuprof.config.model import SweepConfig
 from cuprof.core.errors import ProfilerError
-from cuprof.core.interrupts import shielded
-from cuprof.core.processes import child_command
 from cuprof.core.project import Project
-from cuprof.core.records import LaunchRecord, Trial
-from cuprof.core.scratch import ScratchFolder
-from cuprof.ncu import EXECUTED, IN_PROCESS
-from cuprof.ncu.attribution import Attribution, BatchResult
-from cuprof.ncu.executable import find_explanation, list_metric_names, missing_metric_reason
-from cuprof.ncu.files import check_folder, keep_artifact
+from cuprof.core.records import Trial
+from cuprof.ncu.batch import Batch, BatchResult
+from cuprof.ncu.executable import list_metric_names, missing_metric_reason
+from cuprof.ncu.files import check_folder
 from cuprof.ncu.metrics import METRICS
-from cuprof.ncu.process import NcuProcess, ProcessResult
-from cuprof.ncu.report_file import read_report
-from cuprof.ncu.setting import Setting, build_command, make_setting
-from cuprof.ncu.task import ProfilingTask, read_progress, write_task
+from cuprof.ncu.setting import Setting, make_setting
 
 
 def check_collection(config: SweepConfig, project: Project) -> None:
@@ -56,36 +47,6 @@ def open_collector(config: SweepConfig, project: Project, **changes: Any) -> Col
     setting = replace(make_setting(config.ncu, project, config.family), **changes)
     check_folder(setting.artifacts)
     return Collector(setting, Batch(setting, config.device.numbers()["cuda"] or 0))
-
-
-class Batch(AbstractContextManager["Batch"]):
-    """One ncu process and its files; use as a context manager, which ends the process and removes the files.
-
-    Args:
-        device_index: the device that the process opens while it waits for its task.
-        backend: the back end of the trials.
-    """
-
-    def __init__(self, setting: Setting, device_index: int = 0, backend: str = IN_PROCESS) -> None:
-        self.device = (backend, device_index)
-        with shielded():
-            self._folder = ScratchFolder()
-            self.folder = self._folder.path
-            self.report, self.task = self.folder / "report.ncu-rep", self.folder / "task.json"
-            owner = (str(os.getpid()), backend, str(device_index))
-            target = child_command("cuprof.worker.profile", *owner, str(self.task))
-            children = backend == EXECUTED
-            command = build_command(setting.executable.path, setting.collection, self.report, target, children=children)
-            try:
-                self.process = NcuProcess(command, self.folder)
-            except BaseException:
-                self._folder.cleanup()
-                raise
-
-    def __exit__(self, *_: object) -> None:
-        with shielded():
-            self.process.kill()
-            self._folder.cleanup()
 
 
 class Collector(AbstractContextManager["Collector"]):
@@ -124,36 +85,10 @@ class Collector(AbstractContextManager["Collector"]):
             self.__exit__()
         ahead, self._ahead = self._ahead, None
         with ahead or Batch(self.setting, device[1], device[0]) as batch:
-            result, unknown_metrics = self._run(trials, batch, on_trial)
-        notes = self._leave_out(unknown_metrics) if unknown_metrics else ()
+            result = batch.run(trials, on_trial)
+        notes = self._leave_out(result.absent) if result.absent else ()
         profiles = tuple(replace(profile, missing=self.setting.missing) for profile in result.profiles)
         return replace(result, profiles=profiles, notes=notes)
-
-    def _run(
-        self, trials: Sequence[Trial], batch: Batch, on_trial: Callable[[str], None]
-    ) -> tuple[BatchResult, tuple[str, ...]]:
-        """Return what became of the trials in one ncu process, and the metrics that the chip does not have."""
-        setting, started_at, progress_file = self.setting, time.time(), batch.folder / "progress.jsonl"
-
-        def show() -> None:
-            if (identity := read_progress(progress_file).open) is not None:
-                on_trial(identity)
-
-        task = ProfilingTask(
-            origin=setting.find_origin(trials[0].family),
-            trials=tuple(trials),
-            progress_path=str(progress_file),
-            warm_up=0 if setting.request.conditions.cache_mode == "cold" else 1,
-            extension=setting.extension,
-        )
-        write_task(task, batch.task)
-        result = batch.process.watch(progress_file, setting.collection.time_limit_s, show)
-        launches, artifact = _read(batch, result, setting), None
-        if launches:
-            version, command = setting.executable.version, result.command
-            artifact = keep_artifact(batch.report, setting.artifacts, tool_version=version, command=command)
-        progress = read_progress(progress_file)
-        return Attribution(trials, setting, result, progress, launches, artifact, started_at).decide()
 
     def _leave_out(self, metrics: Sequence[str]) -> tuple[str, ...]:
         """Continue without these metrics, and return what to say about those that were requested."""
@@ -171,17 +106,3 @@ class Collector(AbstractContextManager["Collector"]):
         ahead, self._ahead = self._ahead, None
         if ahead is not None:
             ahead.__exit__()
-
-
-def _read(batch: Batch, result: ProcessResult, setting: Setting) -> dict[str, tuple[LaunchRecord, ...]]:
-    """Read the launches of trials; what a stopped or crashed process left half-written counts as no report."""
-    if not batch.report.exists():
-        return {}
-    try:
-        found = read_report(batch.report, None if setting.request.whole else setting.collection.metrics)
-    except ProfilerError as error:
-        if result.returncode != 0:
-            return {}
-        explanation = find_explanation(result.output)
-        raise (ProfilerError(explanation) if explanation else error) from None
-    return {identity: launches for identity, launches in found.items() if identity is not None}

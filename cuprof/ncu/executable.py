@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cuprof.core.errors import ProfilerError
+from cuprof.ncu.metrics import read_table
 
 OLDEST = (2022, 2)
 """First release whose --nvtx-include takes regular expressions for push/pop ranges."""
@@ -56,15 +57,13 @@ def get_executable(
     Raises:
         ProfilerError: there is none.
     """
-    if override:
-        path = Path(override).expanduser()
-        path = path / "ncu" if path.is_dir() else path
-        if not _is_program(path):
-            raise ProfilerError(f"ncu.path={override} is not a program that can be run; {_INSTALL}")
-        return NcuExecutable(path)
-    for path in list_candidates(environment, root):
-        if _is_program(path):
+    named = Path(override).expanduser()
+    places = [named / "ncu" if named.is_dir() else named] if override else list_candidates(environment, root)
+    for path in places:
+        if path.is_file() and os.access(path, os.X_OK):
             return NcuExecutable(path)
+    if override:
+        raise ProfilerError(f"ncu.path={override} is not a program that can be run; {_INSTALL}")
     raise ProfilerError(
         "ncu, the command line program of Nsight Compute, was not found on PATH, in CUDA_HOME or CUDA_PATH, in "
         f"/usr/local/cuda*/bin or in /opt/nvidia/nsight-compute; {_INSTALL}"
@@ -92,10 +91,6 @@ def list_candidates(environment: Mapping[str, str], root: Path = Path("/")) -> I
     yield root / "usr/local/cuda/bin/ncu"
     yield from (folder / "bin/ncu" for folder in _newest_first(root / "usr/local", "cuda-*"))
     yield from (folder / "ncu" for folder in _newest_first(root / "opt/nvidia/nsight-compute", "*"))
-
-
-def _is_program(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
 
 
 def _newest_first(parent: Path, pattern: str) -> list[Path]:
@@ -134,42 +129,6 @@ _ERROR = re.compile(r"^==ERROR==\s*(.*?(?::[ \t]*\n\s*[^=\s].*)?)$", re.MULTILIN
 _UNKNOWN_METRIC = re.compile(r"Failed to find metric\s+(\S+)")
 _REGEX_METRIC = re.compile(r"^regex:\^?(.*?)(?:\\?\.\(.*\))?\$?$")
 
-_REPORT_LOST = r"Failed to save the report|Unable to write to file|No space left on device"
-_EXPLANATIONS: tuple[tuple[str, str], ...] = (
-    (
-        r"ERR_NVGPUCTRPERM|does not have permission to access NVIDIA GPU Performance Counters",
-        "the driver keeps hardware counters from this user (ERR_NVGPUCTRPERM); either run this command as root or with "
-        "CAP_SYS_ADMIN (containers: --cap-add=SYS_ADMIN), or let every user read counters: put `options nvidia "
-        "NVreg_RestrictProfilingToAdminUsers=0` into a file in /etc/modprobe.d and reload the driver",
-    ),
-    (
-        r"[Aa]nother (?:tool|profiler|instance)|already (?:attached|in use|being profiled)|other tools|"
-        r"CUPTI_ERROR_MULTIPLE_SUBSCRIBERS|[Rr]esource is already in use|"
-        r"driver resource was unavailable",
-        "another profiler holds the device's counters (a second ncu, Nsight Systems, DCGM or CUPTI in this process); "
-        "stop it and run the same command again (DCGM: `dcgmi profile --pause`)",
-    ),
-    (
-        r"Profiling is not supported on device",
-        "this Nsight Compute does not know this GPU; install a release that does and name it with ncu.path=",
-    ),
-    (
-        r"LibraryNotLoaded|Failed to initialize the profiler",
-        "Nsight Compute could not load the driver's profiling interface; the driver and Nsight Compute do not fit "
-        "together, or this kind of machine (gVisor, WSL, vGPU) gives no counters",
-    ),
-    (
-        r"unrecogni[sz]ed option|did not match any (?:section|set)|Failed to parse options",
-        "Nsight Compute refused its arguments; see the sets and sections it has with `ncu --list-sets` and "
-        "`ncu --list-sections`",
-    ),
-    (
-        _REPORT_LOST,
-        "Nsight Compute could not save its report: the disk that holds the temporary folder is full, or it cannot be "
-        "written; make room or point TMPDIR elsewhere, and run the same command again",
-    ),
-)
-
 
 def list_messages(output: str) -> list[str]:
     """Return the texts of ncu's own error lines."""
@@ -178,13 +137,18 @@ def list_messages(output: str) -> list[str]:
 
 def find_explanation(output: str) -> str | None:
     """Return what went wrong and what to do, or None where the output shows no known failure."""
-    errors = "\n".join(list_messages(output))  # never what the profiled program itself prints
-    return next((explanation for pattern, explanation in _EXPLANATIONS if re.search(pattern, errors)), None)
+    return next((row["explanation"] for row in _list_failures(output)), None)
 
 
 def is_report_lost(output: str) -> bool:
     """Return whether ncu says that it could not save its report."""
-    return any(re.search(_REPORT_LOST, text) for text in list_messages(output))
+    return any(row["is_report_lost"] for row in _list_failures(output))
+
+
+def _list_failures(output: str) -> Iterator[Mapping[str, str]]:
+    """Yield the rows of failures.csv whose patterns are found in ncu's own error lines."""
+    errors = "\n".join(list_messages(output))  # never what the profiled program itself prints
+    return (row for row in read_table("failures.csv") if re.search(row["pattern"], errors))
 
 
 def list_unknown_metrics(output: str) -> list[str]:

@@ -116,7 +116,8 @@ def derive_rule(name: str, unit: str = "") -> str:
     return _SUFFIXES.get(suffix, "sum" if name.startswith("sass__") else "none")
 
 
-def _read(name: str) -> Iterator[dict[str, Any]]:
+def read_table(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table beside this module."""
     with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as file:
         yield from csv.DictReader(file)
 
@@ -125,10 +126,10 @@ METRICS = {
     row["name"]: Metric(
         **{**row, "rule": row["rule"] or derive_rule(row["name"], row["unit"]), "telling": int(row["telling"] or 0)}
     )
-    for row in sorted(_read("metrics.csv"), key=lambda row: row["name"])
+    for row in sorted(read_table("metrics.csv"), key=lambda row: row["name"])
 }
 """The described metrics by name, in order of their names."""
-KINDS = tuple(Kind(**row) for row in _read("kinds.csv"))
+KINDS = tuple(Kind(**row) for row in read_table("kinds.csv"))
 
 
 def find_kind(name: str) -> Kind | None:

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from cuprof.core.errors import ProfilerError
 from cuprof.core.interrupts import shielded
@@ -23,31 +23,6 @@ INTERRUPTED_GRACE_S = 1.0
 """The same after Ctrl-C."""
 
 
-@dataclass(frozen=True)
-class ProcessResult:
-    """How an ncu process ended.
-
-    Attributes:
-        returncode: negative for a signal, as in `subprocess`.
-        output: standard output and error, interleaved as they came.
-        timed_out: no trial began or ended within the limit, and the process was stopped for it.
-        interrupted: a KeyboardInterrupt arrived; the process was stopped.
-    """
-
-    command: tuple[str, ...]
-    returncode: int
-    output: str
-    timed_out: bool = False
-    interrupted: bool = False
-    duration_ns: int = 0
-
-    @property
-    def killed_by(self) -> str:
-        """Return the signal that ended ncu, or empty."""
-        is_killed = self.returncode < 0 and not self.timed_out and not self.interrupted
-        return name_end(self.returncode) if is_killed else ""
-
-
 class NcuProcess:
     """One ncu process under a guardian: Ctrl-C reaches only us, and its children end with it or with us.
 
@@ -55,9 +30,16 @@ class NcuProcess:
         command: the full argument list.
         folder: of its files, which the guardian removes when we have ended; its output goes to `ncu.log` there.
 
+    Attributes:
+        output: standard output and error, interleaved as they came; once it has ended.
+        timed_out: no trial began or ended within the limit, and it was stopped for that.
+        interrupted: a KeyboardInterrupt arrived, and it was stopped.
+
     Raises:
         ProfilerError: the program cannot be started.
     """
+
+    output, timed_out, interrupted, duration_ns = "", False, False, 0
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self.command, self._folder, self._log = tuple(command), folder, folder / "ncu.log"
@@ -79,7 +61,18 @@ class NcuProcess:
         """Return the process id of ncu's guardian, which ends with it."""
         return self._process.pid
 
-    def watch(self, progress: Path, limit_s: float, tick: Callable[[], None] = lambda: None) -> ProcessResult:
+    @property
+    def returncode(self) -> int:
+        """Return how it ended, negative for a signal as in `subprocess`."""
+        return self._process.returncode
+
+    @property
+    def killed_by(self) -> str:
+        """Return the signal that ended it, or empty."""
+        is_killed = self.returncode < 0 and not self.timed_out and not self.interrupted
+        return name_end(self.returncode) if is_killed else ""
+
+    def watch(self, progress: Path, limit_s: float, tick: Callable[[], None] = lambda: None) -> Self:
         """Wait until ncu ends, or stop it when its trials hang.
 
         Args:
@@ -88,18 +81,18 @@ class NcuProcess:
             tick: called at every poll, for progress display.
         """
         began = time.monotonic()
-        timed_out = interrupted = False
         try:
-            if timed_out := self._watch(progress, limit_s, tick):
+            self.timed_out = self._hangs(progress, limit_s, tick)
+            if self.timed_out:
                 self._ask_to_stop(GRACE_S)
         except KeyboardInterrupt:
-            interrupted = True
+            self.interrupted = True
             self._ask_to_stop(INTERRUPTED_GRACE_S)
         finally:
             self.kill()
-        output = self._log.read_text(encoding="utf-8", errors="replace")
-        duration_ns = int((time.monotonic() - began) * 1e9)
-        return ProcessResult(self.command, self._process.returncode, output, timed_out, interrupted, duration_ns)
+        self.output = self._log.read_text(encoding="utf-8", errors="replace")
+        self.duration_ns = int((time.monotonic() - began) * 1e9)
+        return self
 
     def kill(self) -> None:
         """End ncu and what it profiles at once, if they still run."""
@@ -119,7 +112,7 @@ class NcuProcess:
         with shielded():
             return self._process.poll() is None
 
-    def _watch(self, progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
+    def _hangs(self, progress: Path, limit_s: float, tick: Callable[[], None]) -> bool:
         """Wait for the process; return True when no trial began or ended for too long."""
         size, since, allowed = 0, time.monotonic(), limit_s + STARTUP_S
         while self._is_running():

@@ -14,7 +14,7 @@ from cuprof.core.point import Point
 from cuprof.core.records import Conditions, DeviceFacts, Outcome, Profile, State, StoredProfile, Trial, Unavailable
 from cuprof.engine.observer import Observer
 from cuprof.engine.profiling import CollectResult, Profiling, reason_to_skip
-from cuprof.ncu.attribution import BatchResult
+from cuprof.ncu.batch import BatchResult
 from cuprof.ncu.setting import Request
 
 COLD = Conditions("cold")

@@ -10,7 +10,8 @@ import psutil
 from cuprof.config.model import NcuConfig
 from cuprof.core.project import Project
 from cuprof.core.records import State
-from cuprof.ncu.collector import Batch, Collector
+from cuprof.ncu.batch import Batch
+from cuprof.ncu.collector import Collector
 from cuprof.ncu.setting import make_setting
 
 

@@ -118,7 +118,7 @@ def test_the_described_metrics_agree_with_themselves() -> None:
 
 
 def test_a_metric_is_described_once() -> None:
-    rows = [row["name"] for row in known._read("metrics.csv")]
+    rows = [row["name"] for row in known.read_table("metrics.csv")]
     assert len(rows) == len(set(rows)) == len(METRICS)
 
 
@@ -138,6 +138,6 @@ def test_what_is_known_is_found_by_name() -> None:
 
 def test_a_sweep_loads_nothing_that_drives_a_profiler() -> None:
     modules = "sys, cuprof.ncu.metrics, cuprof.ncu.task, cuprof.engine.profiling"
-    driving = ("collector", "attribution", "process", "report_file", "executable")
+    driving = ("collector", "batch", "process", "report_file", "executable")
     code = f"import {modules}; print([name for name in {driving} if f'cuprof.ncu.{{name}}' in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
