@@ -170,7 +170,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if arguments.keep and arguments.keep.name == MARKER:  # an empty file could become a database
         raise UsageError(f"--keep={arguments.keep} is the file of a project's settings; name another file")
     if not arguments.candidates:
-        raise UsageError("name at least one candidate, a .cu, .cl, .py or .json file; see cuprof judge --help")
+        raise UsageError(
+            "name at least one candidate after the family: a .cu, .cl, .py or .json file; see cuprof judge --help"
+        )
     for setting in arguments.settings:
         key = re.split(r"[=.]", setting.lstrip("+~"))[0]
         if key in NOT_SET_HERE or (key == "ncu" and arguments.counters is None):

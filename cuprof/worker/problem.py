@@ -118,8 +118,13 @@ class Problem:
         return frozenset(self.signature.outputs) - named - {f"{name}_rows" for name in named}
 
     def draw(self) -> Arrays:
-        """Draw further inputs, as the family gives them, from a seed that cannot be predicted."""
-        return _draw_inputs(self.family, self.point, self.signature, randbits(128), self.standards[0].inputs)
+        """Draw further inputs, as the family gives them, from a seed that cannot be predicted.
+
+        Raises:
+            FamilyFault: a function of the family failed, or gave what does not fit its signature.
+        """
+        with _as_fault():
+            return _draw_inputs(self.family, self.point, self.signature, randbits(128), self.standards[0].inputs)
 
     def find_right(self, inputs: Arrays) -> Standard:
         """Compute the reference for drawn inputs.
@@ -127,10 +132,8 @@ class Problem:
         Raises:
             FamilyFault: a function of the family failed.
         """
-        try:
+        with _as_fault():
             return _compute_reference(self.family, self.point, self.signature, inputs)
-        except Exception as error:  # no error here is a variant's fault
-            raise FamilyFault(str(error)) from error
 
     def tells_apart(self) -> bool:
         """Return whether right results for some inputs are wrong for others, so that remembering them is noticed.
@@ -216,12 +219,9 @@ class Problem:
     def _ask(self, outputs: Arrays, inputs: Arrays, expected: Arrays, look: int) -> str:
         """Return what `verify` says against results, or an empty string."""
         family = self.family
-        try:
-            with read_only(inputs):
-                own = {name: array.copy() for name, array in expected.items()}
-                said = _call(family, "verify", object, "a verdict", self.point, inputs, outputs, own)
-        except Exception as error:
-            raise FamilyFault(str(error)) from error
+        with _as_fault(), read_only(inputs):
+            own = {name: array.copy() for name, array in expected.items()}
+            said = _call(family, "verify", object, "a verdict", self.point, inputs, outputs, own)
         if isinstance(said, Chance):
             if not 0 <= said.p <= 1:
                 raise FamilyFault(f"verify() at {self.point.label} gave the chance {said.p}, not 0 to 1")
@@ -236,6 +236,15 @@ class Problem:
             return "" if said else "verify says that it is wrong"
         wanted = "None, True, False, a reason or a Chance"
         raise FamilyFault(f"verify() at {self.point.label} returned a {type(said).__name__}, and must return {wanted}")
+
+
+@contextmanager
+def _as_fault() -> Iterator[None]:
+    """Raise `FamilyFault` in place of any error: none is a variant's fault here."""
+    try:
+        yield
+    except Exception as error:
+        raise FamilyFault(str(error)) from error
 
 
 def _find_junk(array: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from cuprof.config.model import MeasureConfig
+from cuprof.core.errors import FamilyFault
 from cuprof.core.records import Measure
 from cuprof.families import Array, Arrays, Point, Signature, Tolerance, Variant
 from cuprof.families.origin import Folder
@@ -36,6 +37,13 @@ def test_two_sets_have_a_reference_and_further_ones_are_drawn_when_they_are_aske
         assert np.array_equal(made.standards[number].expected["y"], 2.0 * made.sets[number]["x"])
     unmet = [made.draw()["x"].tobytes() for _ in range(3)]
     assert len({*unmet, *(inputs["x"].tobytes() for inputs in made.sets)}) == 5
+
+
+def test_a_family_that_draws_what_it_should_not_is_at_fault_itself() -> None:
+    made = Problem.make(make_twice(N), JOB)
+    made.family.generate = lambda problem, rng: {"x": np.zeros(3, np.float32)}
+    with pytest.raises(FamilyFault, match=r"generate\(\) gave input x as float32 of shape \(3,\), signature\(\) says"):
+        made.draw()
 
 
 def test_sets_that_are_made_at_once_are_those_that_are_made_one_after_the_other() -> None:
