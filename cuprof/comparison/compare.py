@@ -12,25 +12,20 @@ import pandas as pd
 
 from cuprof.builds.machine_code import names_launches
 from cuprof.comparison.match import Matching, match
-from cuprof.comparison.noise import add_models, find_noises, noise_between, noise_within
+from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
-from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, each, label_of, name_of, number_keys
+from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of, number_keys
 from cuprof.core.errors import SelectionError
 from cuprof.core.records import FAILED, NOT_RUN, Measure
 from cuprof.core.text import list_first
-from cuprof.results.read import make_columns
 from cuprof.statistics.contrasts import Contrasts, contrast
 from cuprof.statistics.noise import PREPARED, SweepNoise
 from cuprof.statistics.verdict import Rule, Verdict, judge
 
 AT_ONCE = 300_000
 """About how many samples are held at one time, in pairs."""
-TIME_COLUMNS = ("method", "version", "tool", "batch", "samples", "median_ns", "timing_id", "tick_ns", "rotation")
-"""Columns of a time that a row has twice, once for each side, with the prefix base_ or new_."""
-SIDE_COLUMNS = tuple(name for name in COLUMNS if name not in ("expected", "measure", *TIME_COLUMNS))
-"""Of a trial, the same."""
-LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats")
-"""Those of them that name a trial."""
+LABEL_COLUMNS = ("family", "variant", "problem", "tunables", "device_number", "device_repeats", "state", "message")
+"""Columns of a side that sentences about its trial take."""
 
 
 @dataclass(frozen=True)
@@ -127,8 +122,9 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             f"{_names(matching.bases)}; NEW has {_names(matching.news)})"
             + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
-    matched = pair_up(matching)
-    rows, incomparable = _rows(matched, base, new, options)
+    paired = pair_up(matching, base, new)
+    rows, incomparable = _rows(paired, base, new, options)
+    matched = paired.drop_duplicates("match")
     incomparable = (*incomparable, *matching.ambiguous)
     broken = matched[matched["base_timed"] & matched["new_state"].isin([*FAILED])]
     one_run = matched[matched["one_run"]]
@@ -158,8 +154,8 @@ def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]]) -> pd.DataFr
     """Return the rows of comparing pairs of parts of a sweep as `compare` does of each, with the pair's `group`."""
     options = Options()
     found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
-    matched = pair_up(Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ()))
-    rows, _ = _rows(matched, sweep, sweep, options)
+    matching = Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ())
+    rows, _ = _rows(pair_up(matching, sweep, sweep), sweep, sweep, options)
     return judge_rows(rows, sweep, sweep, options)[0]
 
 
@@ -220,52 +216,54 @@ def judge_anew(comparison: Comparison, later: Comparison) -> Comparison:
 
 def row_label(row: Any) -> str:
     """Return what a row is about for people; of two variants, both names and each one's tunables."""
-    base, new = trial_of(row, "base", LABEL_COLUMNS), trial_of(row, "new", LABEL_COLUMNS)
+    base, new = trial_of(row, "base"), trial_of(row, "new")
     if (base.family, base.variant, base.tunables) == (new.family, new.variant, new.tunables):
         return label_of(base)
     parts = [name_of(each) + (f" ({each.tunables.label})" if each.tunables else "") for each in (base, new)]
     return f"{parts[0]} → {parts[1]} · {base.problem.label or new.problem.label}"
 
 
-def trial_of(row: Any, side: str, names: Sequence[str] = SIDE_COLUMNS) -> Any:
-    """Return the trial of a side ("base", "new") that a row of `Comparison.rows` is about, with its columns' names."""
-    return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in names})
+def trial_of(row: Any, side: str) -> Any:
+    """Return the trial of a side ("base", "new") that a row of `Comparison.rows` is about, with what names it."""
+    return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in LABEL_COLUMNS})
 
 
-def pair_up(matching: Matching) -> pd.DataFrame:
-    """Return one row for each matched trial, with both sides' columns and what stands against a comparison."""
-    sides = {"base": matching.bases, "new": matching.news}
-    found = {name: matching.pairs[name].to_numpy() for name in ("base", "new", "choices", "group")}
-    for side, trials in sides.items():
-        chosen = trials.loc[matching.pairs[side]]
-        found |= {f"{side}_{name}": chosen[name].to_numpy() for name in SIDE_COLUMNS}
-        found[f"{side}_timed"] = (chosen["measure"] != "").to_numpy()
-    # Arrays and not columns: pandas takes a tenth of a millisecond for each of these.
-    names = ("identity", "duration_ns", "device", "device_key", "code")
-    same = {name: np.equal(found[f"base_{name}"], found[f"new_{name}"]).astype(bool) for name in names}
-    is_known = np.fromiter(map(names_launches, found["base_code"]), bool)
+def pair_up(matching: Matching, base: Side, new: Side) -> pd.DataFrame:
+    """Return the matched trials: a row for each measure that both sides have, or one without a measure.
+
+    A row has both sides' columns, and what stands against a comparison.
+    """
+    pairs = matching.pairs.assign(match=np.arange(len(matching.pairs)))
+    shared, rest = pairs.assign(base_timed=True, new_timed=True), pairs.assign(measure="")
+    for name, side, trials in (("base", base, matching.bases), ("new", new, matching.news)):
+        timed = side.trials[(side.trials["measure"] != "") & side.trials["trial"].isin(pairs[name])]
+        named = timed.add_prefix(f"{name}_").rename(columns={f"{name}_trial": name, f"{name}_measure": "measure"})
+        shared = shared.merge(named)  # of the second side by the measure as well
+        rest = rest.join(trials.assign(timed=trials["measure"] != "").add_prefix(f"{name}_"), on=name)
+    rest = rest.loc[~rest["match"].isin(shared["match"]), [*shared]]
+    rows = pd.concat([shared, rest]).sort_values("match", kind="stable", ignore_index=True)
+    names = ("identity", "duration_ns", "device", "device_key", "code", "rotation")
+    same = {name: rows[f"base_{name}"] == rows[f"new_{name}"] for name in names}
+    is_known = rows["base_code"].map(names_launches).astype(bool)
     same_code = same["code"] & is_known & same["device_key"] & ~same["identity"]
-    begun = np.nan_to_num(found["base_started_at"]) == np.nan_to_num(found["new_started_at"])
-    absent = {side: np.isin(found[f"{side}_state"].astype(str), [*NOT_RUN]) for side in sides}
-    ran = (found["base_run_id"] > 0) & (found["new_run_id"] > 0)
-    both = found["base_device"] + " and " + found["new_device"]
-    return make_columns(
-        found
-        | {
-            "match": np.arange(same_code.size),
-            "device": np.where(same["device"], found["base_device"], both),
-            "same_code": same_code,
-            "unchanged": (same["identity"] & (found["base_identity"] != "")) | same_code,
-            "one_run": ran & same["identity"] & begun & same["duration_ns"] & ~absent["base"],
-            "skipped": absent["base"] & absent["new"],
-        }
+    begun = rows["base_started_at"].fillna(0.0) == rows["new_started_at"].fillna(0.0)
+    absent = {side: rows[f"{side}_state"].isin([*NOT_RUN]) for side in ("base", "new")}
+    ran = (rows["base_run_id"] > 0) & (rows["new_run_id"] > 0)
+    both = rows["base_device"] + " and " + rows["new_device"]
+    return rows.assign(
+        device=rows["base_device"].where(same["device"], both),
+        same_code=same_code,
+        unchanged=(same["identity"] & (rows["base_identity"] != "")) | same_code,
+        one_run=ran & same["identity"] & begun & same["duration_ns"] & ~absent["base"],
+        skipped=absent["base"] & absent["new"],
+        together=same["rotation"] & (rows["base_rotation"] != ""),
     )
 
 
-def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _rows(paired: pd.DataFrame, base: Side, new: Side, options: Options) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return what can be compared, a row for each measure, and why the rest cannot."""
-    still = matched[~(matched["one_run"] | matched["skipped"])]
-    shared = share_measures(still, base, new)
+    still = paired[~(paired["one_run"] | paired["skipped"])]
+    shared = still[still["measure"] != ""]
     measures = options.measures or (*KERNEL_TIMES, *sorted({*shared["measure"]} - {*KERNEL_TIMES}))
     wanted = shared["measure"].isin([*(options.measures or KERNEL_TIMES)])
     if not options.measures:
@@ -273,7 +271,7 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
     shared = shared.assign(order=order)[wanted].sort_values(["match", "order"], kind="stable")
     shared = shared.drop(columns="order").reset_index(drop=True)
-    left = still[~still["match"].isin(shared["match"])]
+    left = still[~still["match"].isin(shared["match"])].drop_duplicates("match")
     asked = ", ".join(options.measures or filter({*shared["measure"]}.__contains__, measures)) or "any"
     reasons = [(row.match, text) for row in each(left) if (text := _reason(row, asked))]
     # Another tool's method is another by nature; the side's note says so.
@@ -287,19 +285,6 @@ def _rows(matched: pd.DataFrame, base: Side, new: Side, options: Options) -> tup
     reasons += differing.values()
     rows = shared.drop(index=list(differing)).reset_index(drop=True)
     return rows, tuple(text for _, text in sorted(reasons, key=lambda each: each[0]))
-
-
-def share_measures(matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
-    """Return matched trials, a row for each measure that both sides have, with the columns of both times."""
-    shared = matched
-    for name, side in (("base", base), ("new", new)):
-        timed = side.trials.loc[side.trials["measure"] != "", ["trial", "measure", *TIME_COLUMNS]]
-        named = timed.rename(columns={"trial": name} | {column: f"{name}_{column}" for column in TIME_COLUMNS})
-        shared = shared.merge(named)  # of the second side by the measure as well
-        batched = side.trials[(side.trials["measure"] == Measure.COLD.value) & (side.trials["batch"] > 1)]
-        shared[f"{name}_several"] = shared[name].isin(batched["trial"])
-    together = (shared["base_rotation"] == shared["new_rotation"]) & (shared["base_rotation"] != "")
-    return add_models(shared.assign(together=together))
 
 
 def _reason(row: Any, asked: str) -> str:
@@ -342,28 +327,22 @@ def _bridge(contrasts: Contrasts, rows: pd.DataFrame, base: Side, new: Side) -> 
 
     A reference is a trial that was measured in several jobs of a sweep. The jobs may have run on two cards.
     """
-    ours, theirs = (
-        side.source.references(rows[f"{name}_run_sweep_id"].unique().tolist())
-        for name, side in (("base", base), ("new", new))
-    )
-    numbers: dict[tuple[int, int], int] = {}
-    bridge = np.full(len(rows), -1)
-    names = ("base_run_sweep_id", "base_job", "new_run_sweep_id", "new_job", "measure")
-    for place, (sweep_id, job, other_sweep_id, other_job, measure) in enumerate(
-        zip(*(rows[name] for name in names), strict=True) if ours and theirs else ()
-    ):
-        reference, other = ours.get((sweep_id, job, measure)), theirs.get((other_sweep_id, other_job, measure))
-        if job != other_job and reference and other and reference[0] == other[0]:
-            bridge[place] = numbers.setdefault((reference[1], other[1]), len(numbers))
-    if not numbers:
+    across = (rows["base_job"] != rows["new_job"]) & (rows["base_reference_id"] >= 0)
+    met = np.flatnonzero(across & (rows["base_reference"] == rows["new_reference"]))
+    if not met.size:
         return contrasts
-    first = rows.iloc[[int(np.flatnonzero(bridge == number)[0]) for number in numbers.values()]]
-    found = first.assign(
-        base_timing_id=[ours for ours, _ in numbers], new_timing_id=[theirs for _, theirs in numbers],
+    found = rows.assign(
+        base_timing_id=rows["base_reference_id"], new_timing_id=rows["new_reference_id"],
         base_tick_ns=0.0, new_tick_ns=0.0, base_rotation="", new_rotation="",
-    )  # fmt: skip
-    nothing = replace(Contrasts.none_of(1), deviation=np.zeros(1))  # the last one, which -1 stands for
-    return replace(contrasts, bridges=Contrasts.joined([contrast_rows(found, base, new), nothing]).take(bridge))
+    ).iloc[met]  # fmt: skip
+    (numbers,) = number_keys(found, by=["base_timing_id", "new_timing_id"])
+    _, first = np.unique(numbers, return_index=True)
+    nothing = replace(Contrasts.none_of(1), deviation=np.zeros(1))
+    bridge = np.full(len(rows), first.size)
+    bridge[met] = numbers
+    return replace(
+        contrasts, bridges=Contrasts.joined([contrast_rows(found.iloc[first], base, new), nothing]).take(bridge)
+    )
 
 
 def _stretches(column: pd.Series[Any]) -> list[np.ndarray]:

@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 from cuprof.backends.registry import find_spec
-from cuprof.comparison.trials import number_keys
 from cuprof.core.records import Measure
 from cuprof.statistics.contrasts import Contrasts
 from cuprof.statistics.noise import AS_MODELLED, MANY_CONTROLS, PREPARED, NoiseModel, SweepNoise, estimate_scale
@@ -24,26 +23,25 @@ BORDER = NoiseModel("CUDA, by the judge's clock", 0.005, 25.0)
 """Assumed where nothing else is known; docs/comparing.md says what the figures were chosen from."""
 
 
-def add_models(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return matched rows with the model of each time's assumed noise: `base_model`, `new_model`.
+def add_models(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of a side with the model of each time's assumed noise.
 
     What has several launches is timed cold by means over several executions, as library calls are
     (docs/measurement.md, "Several launches").
     """
-    found = {}
-    for side in ("base", "new"):
-        backends = rows[f"{side}_backend"]
-        by_profile = [name for name in set(backends) if (spec := find_spec(name)) is not None and spec.times_by_profile]
-        models = {  # of several that hold the last one stands
-            SEVERAL_LAUNCHES: rows[f"{side}_several"],
-            OPENCL: backends.isin(by_profile),
-            TRANSFERS: rows["measure"] == Measure.TOTAL.value,
-            HOST: rows[f"{side}_on_host"],
-        }
-        found[f"{side}_model"] = np.full(len(rows), ONE_LAUNCH, dtype=object)
-        for model, holds in models.items():
-            found[f"{side}_model"][holds.to_numpy(bool)] = model
-    return rows.assign(**found)
+    measures, backends = trials["measure"], trials["backend"]
+    by_profile = [name for name in set(backends) if (spec := find_spec(name)) is not None and spec.times_by_profile]
+    of_means = trials["trial"][(measures == Measure.COLD.value) & (trials["batch"] > 1)]
+    models = {  # of several that hold the last one stands
+        SEVERAL_LAUNCHES: trials["trial"].isin(of_means),
+        OPENCL: backends.isin(by_profile),
+        TRANSFERS: measures == Measure.TOTAL.value,
+        HOST: trials["on_host"],
+    }
+    found = np.full(len(trials), ONE_LAUNCH, dtype=object)
+    for model, holds in models.items():
+        found[holds.to_numpy(bool)] = model
+    return trials.assign(model=found)
 
 
 def model_border(rows: pd.DataFrame) -> pd.DataFrame:
@@ -65,11 +63,11 @@ def noise_within(rows: pd.DataFrame) -> np.ndarray:
 def noise_between(noises: Mapping[str, SweepNoise], rows: pd.DataFrame) -> np.ndarray:
     """Return the noise of the times of comparisons between sweeps, by their device: (n, 3), the fields of `Noise`."""
     times = [rows[f"{side}_median_ns"].to_numpy(np.float64) for side in ("base", "new")]
-    names = ["device", "base_model", "new_model"]
-    (numbers,) = number_keys(rows, by=names)
+    kinds = list(zip(rows["device"], rows["base_model"], rows["new_model"], strict=True))
+    numbers, different = pd.factorize(pd.Series(kinds, dtype=object))
     found = np.empty((len(rows), 3))
-    for place in np.unique(numbers, return_index=True)[1]:
-        chosen, (device, base, new) = numbers == numbers[place], rows[names].iloc[place]
+    for number, (device, base, new) in enumerate(different):
+        chosen = numbers == number
         found[chosen] = noises[device].of(base, new, *(each[chosen] for each in times))
     return found
 

@@ -13,6 +13,7 @@ import pandas as pd
 from sqlalchemy.engine import Connection, Engine
 
 from cuprof.backends.registry import is_host
+from cuprof.comparison.noise import ONE_LAUNCH, add_models
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
 from cuprof.results.samples import read_pool, read_references, read_samples
@@ -28,7 +29,8 @@ COLUMNS: Mapping[str, Any] = {
     "device_key": "", "device_id": 0, "device_number": "", "device_repeats": False, "on_host": False, "identity": "",
     "state": State.OK.value, "message": "", "expected": "right", "run_id": 0, "run_sweep_id": 0, "started_at": 0.0,
     "duration_ns": 0, "job": "", "code": "", "measure": "", "method": "", "version": "", "tool": "", "batch": 1,
-    "samples": 0, "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "",
+    "samples": 0, "median_ns": np.nan, "timing_id": -1, "tick_ns": 0.0, "rotation": "", "reference": "",
+    "reference_id": -1, "model": ONE_LAUNCH,
 }  # fmt: skip
 """Of a side's trials, with the values that stand where nothing is known.
 
@@ -40,6 +42,9 @@ They are those of the results frame, and beside them:
 - `on_host`: the device is the host's processor
 - `tool`: the other tool that measured it
 - `timing_id`: what `Source.read` finds samples by; of a trial without a time, `measure` is empty
+- `reference`, `reference_id`: identity and timing of the trial that several jobs of the sweep measured, its own among
+  them
+- `model`: how its time is assumed to vary
 """
 KERNEL_TIMES = (Measure.COLD, Measure.HOT)
 RANKED = (*KERNEL_TIMES, Measure.TOTAL)
@@ -64,10 +69,6 @@ class Source:
 
     def settings(self, sweep_id: int, measure: Measure, backend: str) -> Mapping[str, Any]:
         """Return the settings of the sweep that decide what a number of a measure on a back end means."""
-        return {}
-
-    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        """Return (sweep, job, measure) → identity and timing of the trial that several jobs of the sweep measured."""
         return {}
 
 
@@ -104,10 +105,6 @@ class Stored(Source):
             self._settings[sweep_id] = configuration.get("measure") or {}
         return relevant_settings(measure, self._settings[sweep_id], backend)
 
-    def references(self, sweep_ids: Sequence[int]) -> Mapping[tuple[int, str, str], tuple[str, int]]:
-        with reading(self._engine) as connection:
-            return read_references(connection, sweep_ids)
-
 
 def read_trials(connection: Connection, results: pd.DataFrame) -> pd.DataFrame:
     """Return the trials in rows of `read_results` as a side has them; of a trial in several sweeps, the last one's.
@@ -134,8 +131,13 @@ def read_trials(connection: Connection, results: pd.DataFrame) -> pd.DataFrame:
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
     every: pd.DataFrame = pd.concat([timed, untimed]).sort_index(kind="stable")
     frame = every.assign(**{name: value for name, value in COLUMNS.items() if name not in every})
+    references = read_references(connection, frame["run_sweep_id"].unique().tolist())
+    jobs = zip(frame["run_sweep_id"], frame["job"], frame["measure"], strict=True)
+    if references:
+        found = [references.get(job, ("", -1)) for job in jobs]
+        frame["reference"], frame["reference_id"] = map(list, zip(*found, strict=True))
     frame["trial"] = pd.factorize(frame["trial"])[0]
-    return frame[["trial", *COLUMNS]].reset_index(drop=True)
+    return add_models(frame[["trial", *COLUMNS]].reset_index(drop=True))
 
 
 def is_timed(results: pd.DataFrame) -> pd.Series[bool]:
@@ -164,7 +166,7 @@ def make_trials(records: Iterable[Mapping[str, Any]]) -> tuple[pd.DataFrame, Sou
     samples, timed = Samples.joined(parts), frame["timing_id"] >= 0
     frame.loc[timed, "median_ns"], frame.loc[timed, "samples"] = samples.medians(), samples.counts
     frame.loc[timed, "tick_ns"], frame.loc[timed, "rotation"] = samples.tick_ns, samples.rotation
-    return frame, Source(samples)
+    return add_models(frame), Source(samples)
 
 
 def each(rows: pd.DataFrame) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from cuprof.comparison.compare import contrast_rows, pair_up, share_measures
+from cuprof.comparison.compare import contrast_rows, pair_up
 from cuprof.comparison.match import Matching, match
 from cuprof.comparison.noise import find_noises, model_border, noise_between
 from cuprof.comparison.sides import Side
@@ -97,13 +97,14 @@ class Legs:
             base, new = (Side("", "variant", "", leg.trials, Source(leg.samples)) for leg in (one, other))
             pairs = base.once.reset_index(names="base").merge(new.once.reset_index(names="new"), on="identity")
             matching = Matching(pairs.assign(choices=1, group=0), base.once, new.once, (), ())
-            rows = self.share(pair_up(matching), base, new)
+            rows = self.share(matching, base, new)
             if len(rows):
                 yield base, new, rows
 
-    def share(self, matched: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
+    def share(self, matching: Matching, base: Side, new: Side) -> pd.DataFrame:
         """Return the rows of both sides' times, with the noise of their clock."""
-        rows = share_measures(matched, base, new)
+        paired = pair_up(matching, base, new)
+        rows = paired[paired["measure"] != ""]
         return model_border(rows) if self.over_border else rows
 
     def drifts(self) -> Iterator[str]:
@@ -175,7 +176,7 @@ def _match(base: Side, new: Side, legs: Legs, others: Legs) -> tuple[pd.DataFram
     for trial in each(matching.bases.loc[list(matching.only_base)]):
         why = f": {reason}" if (reason := others.omitted.get(trial.problem)) else ""
         reasons.append(f"it has no time at {trial.problem.label}, where the baseline has one{why}")
-    rows = legs.share(pair_up(matching), base, new)
+    rows = legs.share(matching, base, new)
     kernel = rows["measure"].isin([measure.value for measure in KERNEL_TIMES])
     rows = rows[kernel | ~kernel.groupby(rows["match"]).transform("any")]
     other = rows["base_method"] != rows["new_method"]

@@ -51,21 +51,16 @@ def reach(noise: Noise, error_rate: float) -> float:
 
 def test_what_is_assumed_depends_on_what_is_timed_and_on_how_long_it_takes() -> None:
     times = [
-        ("cuda", "cold", False, False, ONE_LAUNCH),
-        ("cuda", "hot", False, True, SEVERAL_LAUNCHES),
-        ("opencl", "cold", False, True, OPENCL),
-        ("cuda", "total", False, False, TRANSFERS),
-        ("opencl", "total", True, False, ON_HOST),
+        (0, "cuda", "cold", False, 1, ONE_LAUNCH),
+        (1, "cuda", "cold", False, 2, SEVERAL_LAUNCHES),
+        (1, "cuda", "hot", False, 1, SEVERAL_LAUNCHES),
+        (2, "opencl", "cold", False, 2, OPENCL),
+        (3, "cuda", "total", False, 1, TRANSFERS),
+        (4, "opencl", "total", True, 1, ON_HOST),
     ]
-    names = ("backend", "on_host", "several")
-    rows = {"measure": [measure for _, measure, *_ in times]}
-    for side in ("base", "new"):
-        rows |= {
-            f"{side}_{name}": [each[place] for each in times] for name, place in zip(names, (0, 2, 3), strict=True)
-        }
-    found = add_models(pd.DataFrame(rows))
-    assert found["base_model"].tolist() == [each[-1] for each in times]
-    assert found["new_model"].tolist() == found["base_model"].tolist()
+    names = ("trial", "backend", "measure", "on_host", "batch", "expected")
+    rows = pd.DataFrame(times, columns=names)
+    assert add_models(rows)["model"].tolist() == rows["expected"].tolist()
     assert NoiseModel("", 0.003, 40.0).deviations(10_000.0) == pytest.approx(0.005)
     assert ONE_LAUNCH.deviations(3_000.0) > 10 * ONE_LAUNCH.deviations(300_000.0)
 
