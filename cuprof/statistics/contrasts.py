@@ -179,11 +179,10 @@ def contrast(base: Samples, new: Samples, noise: Floats | None = None, *, known:
     """
     count = len(base)
     sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
-    shared = _find_shared(base, new)
-    differences = _difference(sides, shared)
+    differences, pairs, shared = _difference(base, new, sides)
     known = known or _pool_all(sides, differences).take(np.zeros(count, np.int64))
     found = _apart(sides, shared, known, count)
-    found = _by_rounds(found, differences, known.differences, shared.pairs)
+    found = _by_rounds(found, differences, known.differences, pairs)
     found = _summarised(found, base, new, sides, known)
     resolution = TICK_SHARE * (base.ticks() / base.medians() + new.ticks() / new.medians())
     return replace(found, resolution=resolution, noise=found.noise if noise is None else noise)
@@ -200,7 +199,7 @@ def learn(samples: Samples) -> Known:
     base, new = samples.take(2 * half), samples.take(2 * half + 1)
     sides = _Series.of_samples(base, BASE_SEED), _Series.of_samples(new, NEW_SEED)
     rest = _Series.of_samples(samples.take(np.arange(2 * half.size, len(samples))), BASE_SEED)
-    return _pool_all((*sides, rest), _difference(sides, _find_shared(base, new)))
+    return _pool_all((*sides, rest), _difference(base, new, sides)[0])
 
 
 @dataclass(frozen=True)
@@ -241,22 +240,15 @@ class _Series:
         return np.where(is_constant, self.counts, np.inf)
 
 
-@dataclass(frozen=True)
-class _Shared:
-    """The rounds that both series of a pair took part in.
+def _difference(
+    base: Samples, new: Samples, sides: tuple[_Series, _Series]
+) -> tuple[_Series, Integers, tuple[Integers, Integers]]:
+    """Return the differences within the rounds that both series of a pair took part in.
 
-    Args:
-        ours, theirs: places of their samples in all values of BASE and of NEW, pair by pair, by round.
-        counts: of each pair's shared rounds; `pairs` are those with enough of them.
+    Returns:
+        The differences of the pairs that have enough of these rounds, which pairs they are of, and the places of the
+        samples of all these rounds in all values of BASE and of NEW, pair by pair, by round.
     """
-
-    ours: Integers
-    theirs: Integers
-    counts: Integers
-    pairs: Integers
-
-
-def _find_shared(base: Samples, new: Samples) -> _Shared:
     together = (base.rotation == new.rotation) & (base.rotation != "")
     keys = []
     for samples in (base, new):
@@ -265,15 +257,12 @@ def _find_shared(base: Samples, new: Samples) -> _Shared:
         keys.append((places, (number[places] << 40) + samples.rounds[places]))
     (our_places, our_keys), (their_places, their_keys) = keys
     common, ours, theirs = np.intersect1d(our_keys, their_keys, return_indices=True)
+    ours, theirs = our_places[ours], their_places[theirs]
     counts = np.bincount(common >> 40, minlength=len(base))
-    return _Shared(our_places[ours], their_places[theirs], counts, np.flatnonzero(counts >= LEAST_SHARED))
-
-
-def _difference(sides: tuple[_Series, _Series], shared: _Shared) -> _Series:
-    """Return the differences within the shared rounds of the pairs that have enough of them."""
-    enough = (shared.counts >= LEAST_SHARED).repeat(shared.counts)
-    values = sides[1].values[shared.theirs[enough]] - sides[0].values[shared.ours[enough]]
-    return _Series.of(values, np.cumsum(shared.counts[shared.pairs]))
+    enough = counts >= LEAST_SHARED
+    kept = enough.repeat(counts)
+    values = sides[1].values[theirs[kept]] - sides[0].values[ours[kept]]
+    return _Series.of(values, np.cumsum(counts[enough])), np.flatnonzero(enough), (ours, theirs)
 
 
 def _pool_all(series: Sequence[_Series], differences: _Series) -> Known:
@@ -283,16 +272,14 @@ def _pool_all(series: Sequence[_Series], differences: _Series) -> Known:
     return Known(pooled, pooled, pool(differences.neighbours, pooled.beside()))
 
 
-def _apart(sides: tuple[_Series, _Series], shared: _Shared, known: Known, count: int) -> Contrasts:
+def _apart(sides: tuple[_Series, _Series], shared: tuple[Integers, Integers], known: Known, count: int) -> Contrasts:
     """Return the contrasts from every sample of NEW to every sample of BASE."""
     base, new = sides
     asked = base.ordered, base.ends, new.ordered, new.ends
     middle = find_quantiles(*asked, np.full((count, 1), 0.5))[:, 0]
     placements = placement_variances(*asked, middle)
     parts, dofs = [], []
-    for column, (side, pools, places) in enumerate(
-        zip(sides, (known.base, known.new), (shared.ours, shared.theirs), strict=True)
-    ):
+    for column, (side, pools, places) in enumerate(zip(sides, known[:2], shared, strict=True)):
         inflation = inflate(side.neighbours, pools)
         parts.append(inflation.factor * placements[:, column] / side.counts + _excess(side, places, inflation))
         dofs.append(inflation.dof)
