@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.builds.machine_code import names_launches
-from cuprof.comparison.match import Matching, match
+from cuprof.comparison.match import match
 from cuprof.comparison.noise import find_noises, noise_between, noise_within
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import KERNEL_TIMES, each, label_of, name_of, number_keys
@@ -122,7 +122,7 @@ def compare(base: Side, new: Side, options: Options | None = None) -> Comparison
             f"{_names(matching.bases)}; NEW has {_names(matching.news)})"
             + (f"; {matching.ambiguous[0]}" if matching.ambiguous else "")
         )
-    paired = pair_up(matching, base, new)
+    paired = pair_up(matching.pairs, base, new)
     rows, incomparable = _rows(paired, base, new, options)
     matched = paired.drop_duplicates("match")
     incomparable = (*incomparable, *matching.ambiguous)
@@ -154,8 +154,7 @@ def compare_within(sweep: Side, pairs: Sequence[tuple[Side, Side]]) -> pd.DataFr
     """Return the rows of comparing pairs of parts of a sweep as `compare` does of each, with the pair's `group`."""
     options = Options()
     found = [match(base, new, options.tunables).pairs.assign(group=group) for group, (base, new) in enumerate(pairs)]
-    matching = Matching(pd.concat(found, ignore_index=True), sweep.once, sweep.once, (), ())
-    rows, _ = _rows(pair_up(matching, sweep, sweep), sweep, sweep, options)
+    rows, _ = _rows(pair_up(pd.concat(found, ignore_index=True), sweep, sweep), sweep, sweep, options)
     return judge_rows(rows, sweep, sweep, options)[0]
 
 
@@ -228,18 +227,21 @@ def trial_of(row: Any, side: str) -> Any:
     return SimpleNamespace(**{name: getattr(row, f"{side}_{name}") for name in LABEL_COLUMNS})
 
 
-def pair_up(matching: Matching, base: Side, new: Side) -> pd.DataFrame:
-    """Return the matched trials: a row for each measure that both sides have, or one without a measure.
+def pair_up(pairs: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
+    """Return matched trials: a row for each measure that both sides have, or one without a measure.
 
     A row has both sides' columns, and what stands against a comparison.
+
+    Args:
+        pairs: see `Matching`.
     """
-    pairs = matching.pairs.assign(match=np.arange(len(matching.pairs)))
+    pairs = pairs.assign(match=np.arange(len(pairs)))
     shared, rest = pairs.assign(base_timed=True, new_timed=True), pairs.assign(measure="")
-    for name, side, trials in (("base", base, matching.bases), ("new", new, matching.news)):
+    for name, side in (("base", base), ("new", new)):
         timed = side.trials[(side.trials["measure"] != "") & side.trials["trial"].isin(pairs[name])]
         named = timed.add_prefix(f"{name}_").rename(columns={f"{name}_trial": name, f"{name}_measure": "measure"})
         shared = shared.merge(named)  # of the second side by the measure as well
-        rest = rest.join(trials.assign(timed=trials["measure"] != "").add_prefix(f"{name}_"), on=name)
+        rest = rest.join(side.once.assign(timed=side.once["measure"] != "").add_prefix(f"{name}_"), on=name)
     rest = rest.loc[~rest["match"].isin(shared["match"]), [*shared]]
     rows = pd.concat([shared, rest]).sort_values("match", kind="stable", ignore_index=True)
     names = ("identity", "duration_ns", "device", "device_key", "code", "rotation")

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.comparison.compare import contrast_rows, pair_up
-from cuprof.comparison.match import Matching, match
+from cuprof.comparison.match import match
 from cuprof.comparison.noise import find_noises, model_border, noise_between
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import COLUMNS, KERNEL_TIMES, Source, Stored, each, label_of, make_trials, read_trials
@@ -96,14 +96,13 @@ class Legs:
         for one, other in zip(self.legs[::2], self.legs[1::2], strict=False):
             base, new = (Side("", "variant", "", leg.trials, Source(leg.samples)) for leg in (one, other))
             pairs = base.once.reset_index(names="base").merge(new.once.reset_index(names="new"), on="identity")
-            matching = Matching(pairs.assign(choices=1, group=0), base.once, new.once, (), ())
-            rows = self.share(matching, base, new)
+            rows = self.share(pairs[["base", "new"]].assign(choices=1, group=0), base, new)
             if len(rows):
                 yield base, new, rows
 
-    def share(self, matching: Matching, base: Side, new: Side) -> pd.DataFrame:
+    def share(self, pairs: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
         """Return the rows of both sides' times, with the noise of their clock."""
-        paired = pair_up(matching, base, new)
+        paired = pair_up(pairs, base, new)
         rows = paired[paired["measure"] != ""]
         return model_border(rows) if self.over_border else rows
 
@@ -176,7 +175,7 @@ def _match(base: Side, new: Side, legs: Legs, others: Legs) -> tuple[pd.DataFram
     for trial in each(matching.bases.loc[list(matching.only_base)]):
         why = f": {reason}" if (reason := others.omitted.get(trial.problem)) else ""
         reasons.append(f"it has no time at {trial.problem.label}, where the baseline has one{why}")
-    rows = legs.share(matching, base, new)
+    rows = legs.share(matching.pairs, base, new)
     kernel = rows["measure"].isin([measure.value for measure in KERNEL_TIMES])
     rows = rows[kernel | ~kernel.groupby(rows["match"]).transform("any")]
     other = rows["base_method"] != rows["new_method"]
