@@ -236,20 +236,21 @@ def pair_up(pairs: pd.DataFrame, base: Side, new: Side) -> pd.DataFrame:
         pairs: see `Matching`.
     """
     pairs = pairs.assign(match=np.arange(len(pairs)))
-    shared, rest = pairs.assign(base_timed=True, new_timed=True), pairs.assign(measure="")
-    for name, side in (("base", base), ("new", new)):
+    sides, shared = {"base": base, "new": new}, pairs.assign(base_timed=True, new_timed=True)
+    for name, side in sides.items():
         timed = side.trials[(side.trials["measure"] != "") & side.trials["trial"].isin(pairs[name])]
         named = timed.add_prefix(f"{name}_").rename(columns={f"{name}_trial": name, f"{name}_measure": "measure"})
         shared = shared.merge(named)  # of the second side by the measure as well
+    rest = pairs[~pairs["match"].isin(shared["match"])].assign(measure="")
+    for name, side in sides.items():
         rest = rest.join(side.once.assign(timed=side.once["measure"] != "").add_prefix(f"{name}_"), on=name)
-    rest = rest.loc[~rest["match"].isin(shared["match"]), [*shared]]
-    rows = pd.concat([shared, rest]).sort_values("match", kind="stable", ignore_index=True)
+    rows = pd.concat([shared, rest[[*shared]]]).sort_values("match", kind="stable", ignore_index=True)
     names = ("identity", "duration_ns", "device", "device_key", "code", "rotation")
     same = {name: rows[f"base_{name}"] == rows[f"new_{name}"] for name in names}
     is_known = rows["base_code"].map(names_launches).astype(bool)
     same_code = same["code"] & is_known & same["device_key"] & ~same["identity"]
     begun = rows["base_started_at"].fillna(0.0) == rows["new_started_at"].fillna(0.0)
-    absent = {side: rows[f"{side}_state"].isin([*NOT_RUN]) for side in ("base", "new")}
+    absent = {side: rows[f"{side}_state"].isin([*NOT_RUN]) for side in sides}
     ran = (rows["base_run_id"] > 0) & (rows["new_run_id"] > 0)
     both = rows["base_device"] + " and " + rows["new_device"]
     return rows.assign(

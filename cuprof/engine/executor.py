@@ -13,7 +13,6 @@ from cuprof.core.records import DeviceFacts, Outcome, State, Unavailable
 from cuprof.engine.measurement import Measurement
 from cuprof.engine.worker_process import WorkerDiedError, Workers
 from cuprof.worker.messages import Build, Built, Job, Open, Prepare
-from cuprof.worker.status_page import Phase
 
 MOST_WAIT_S, FOLLOWING_S = 1.0, 0.05
 """Wait this long for a build, so that a scheduler may begin others; once there is one, this long for more."""
@@ -81,8 +80,8 @@ class Executor(Workers):
             yield replace(found, identity=identity, started_at=time.time(), duration_ns=0)
         left = tuple(trial for trial in job.trials if trial.identity not in again)
         for outcome in Measurement(self, replace(job, trials=left)).run():
-            # What its own code lacks it lacks everywhere; a device that cannot be opened may be free in a moment.
-            is_lacking = outcome.state is State.SKIPPED and outcome.phase == Phase.BUILD.name.lower()
+            # Its own code lacks something; a device that cannot be opened may be free in a moment.
+            is_lacking = outcome.state is State.SKIPPED and outcome.phase == "build"
             if is_lacking and self._skipped.get(outcome.identity) == outcome.message:
                 self._again = {**self._again, outcome.message: outcome}
             yield outcome

@@ -87,14 +87,14 @@ class Recorder:
         settled = [trial for trial in settled if trial.identity not in self._again]
         reused = {trial.identity: known[trial.identity] for trial in (*settled, *skipped)}
         due = [trial for trial in trials if trial.identity not in reused and not trial.unavailable]
+        before = {trial.identity: known[trial.identity] for trial in due if trial.identity in known}
         if not prepared.config.retry:
-            before = {trial.identity: known[trial.identity] for trial in due if trial.identity in known}
             skips = {identity: stored.message for identity, stored in before.items() if stored.state is State.SKIPPED}
             for executor in self.executors:
                 executor.expect_skips(skips)
         self.enlist(trials, reused)
         self.observer.started(len(trials), {trial.identity for trial in settled})
-        self._note_again(references, [known[trial.identity] for trial in due if trial.identity in known])
+        self._note_again(references, [*before.values()])
         for trial in settled:
             self._judge(trial, known[trial.identity].state, known[trial.identity].message)
             self.stored.add(trial.identity)
