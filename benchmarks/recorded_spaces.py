@@ -123,7 +123,7 @@ class RecordedSpace:
 
     @property
     def budget_s(self) -> float:
-        """Return the seconds that those draws take at the mean cost of a configuration, or what is given instead."""
+        """Return the given limit in seconds, else what the draws take at the mean cost of a configuration."""
         return self.limit_s or self.draws * float(self.costs.mean())
 
     @cached_property
@@ -257,7 +257,7 @@ def _plain(value: Any) -> Coordinate:
 
 
 def _small(objective: str, value: float) -> float:
-    """Return what is to be small of an objective's value: its reciprocal of a rate, such as GFLOP/s or GFLOPS/W."""
+    """Return the number to minimise for an objective's value: the reciprocal of a rate, such as GFLOP/s or GFLOPS/W."""
     return 1 / value if "/" in objective else value
 
 

@@ -205,7 +205,7 @@ def plan_wide(bench: Bench) -> float:
 
 
 def begin_small(bench: Bench) -> float:
-    """Return the seconds from the command to the first row of a small sweep, of which nothing is stored."""
+    """Return the seconds from a small sweep's command to its first row, with nothing stored."""
     words = ("family=axpy", "problem.n=2**20", "tune.block=256", *FEW)
     bench.sweep(*words, "tune.per_thread=1")  # bytecode, the device's calibration
     return bench.sweep(*words, "tune.per_thread=2,3").first_row_s
@@ -315,7 +315,7 @@ def tune_by_kernel_tuner() -> float:
 
 @dataclass(frozen=True)
 class Wait:
-    """One row: what is waited for, and for how long at most.
+    """One row: what people wait for, and for how long at most.
 
     Args:
         library: the package of the row's script; a Triton kernel of the script's own stands in for a missing one.
