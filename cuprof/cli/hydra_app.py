@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import pickle
+import select
 import shlex
 import sys
 import threading
@@ -24,6 +25,7 @@ from cuprof.cli.output import print_error, print_message
 from cuprof.config.overrides import key_of, quoted
 from cuprof.core.errors import ConfigError, UnknownNameError
 from cuprof.core.interrupts import stop_with_parent
+from cuprof.core.processes import import_ahead
 from cuprof.core.project import Project, find_project
 from cuprof.core.text import list_first
 from cuprof.engine.launch import prestart, prestart_for_next_job
@@ -47,6 +49,7 @@ class HydraCommand:
     Args:
         task: the command's work on a configuration; it returns the exit code.
         ahead: modules of the task, to be imported while the configuration is composed.
+        spare: modules of its end, to be imported as long as composing takes longer than that.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
     """
 
@@ -55,6 +58,7 @@ class HydraCommand:
     description: str = ""
     examples: str = ""
     ahead: Sequence[str] = ()
+    spare: Sequence[str] = ()
     is_measuring: bool = False
 
     def __call__(self, argv: Sequence[str]) -> int:
@@ -71,7 +75,7 @@ class HydraCommand:
             return 0
         if self.is_measuring:
             _prestart_worker(argv)
-        composed = beside(partial(_compose, self.name, argv, project), self.ahead)
+        composed = beside(partial(_compose, self.name, argv, project), self.ahead, self.spare)
         if isinstance(composed, str):
             print(composed, end="")
             return 0
@@ -111,11 +115,11 @@ def _compose(command: str, argv: Sequence[str], project: Project) -> str | tuple
         raise
 
 
-def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
+def beside(work: Callable[[], T], modules: Sequence[str], spare: Sequence[str] = ()) -> T:
     """Return what `work` returns, done in a copy of this process while this one imports modules.
 
-    Hydra's import and composing take as long as the engine's imports. Where the copy fails, this process does the work
-    again, and raises what it raises.
+    Hydra's import and composing take as long as the engine's imports; of many jobs they take longer. Where the copy
+    fails, this process does the work again, and raises what it raises.
     """
     if not modules or "hydra" in sys.modules or threading.active_count() > 1:  # a lock that one holds stays locked
         return work()
@@ -132,6 +136,9 @@ def beside(work: Callable[[], T], modules: Sequence[str]) -> T:
     try:
         for name in modules:
             importlib.import_module(name)
+        for name in spare:
+            if not select.select([ours], [], [], 0)[0]:
+                import_ahead(name)
     finally:
         with os.fdopen(ours, "rb") as pipe:
             answer = pipe.read()

@@ -37,6 +37,8 @@ LEGEND = {
     OF_PAIRS: OF_PAIRS,
 }
 """End of a cell → its meaning, and a remark on a whole table."""
+TOLD_BY = ("at", "problem", "contender", "device", "measure", "is_right", "median_ns", "sure_ns")
+"""The columns of a study's frame that heading, choice and best of a problem are told by."""
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 MOST_SPAN = 1000
@@ -125,7 +127,7 @@ def trial_facts(study: Study, trial: StudyTrial) -> dict[str, Any]:
 
 def result_parts(study: Study) -> Iterator[Part]:
     """Yield a table a problem, the failures, and the best of one problem or the verdicts at several."""
-    placed = study.frame[~study.frame["state"].isin([*NOT_RUN])]
+    placed = study.frame.loc[~study.frame["state"].isin([*NOT_RUN]), [*TOLD_BY]]
     problems = [rows for _, rows in placed.groupby("at", sort=False)]
     chosen = [_choose_shown(rows) for rows in problems]
     every = study.frame.loc[[place for rows in chosen for place in rows.index]]

@@ -172,5 +172,5 @@ def report(config: SweepConfig, project: Project) -> int:
     return 0
 
 
-main = HydraCommand("sweep", task, HELP, EXAMPLES, RUNNING, is_measuring=True)
+main = HydraCommand("sweep", task, HELP, EXAMPLES, RUNNING, ("numpy", "pandas", *SHOWING, *PAGE), is_measuring=True)
 main_report = HydraCommand("report", report, REPORT_HELP, REPORT_EXAMPLES)

@@ -13,6 +13,11 @@ import pandas as pd
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import coordinates_of, each, label_of, name_of, number_keys
 
+MATCHED_BY = (
+    "trial", "family", "variant", "backend", "problem", "tunables", "device", "device_number", "device_repeats",
+    "expected", "state", "measure", "median_ns",
+)  # fmt: skip
+"""The columns of `Side.trials` that say which trials are matched."""
 WHICH = "; several devices have that name, and which is meant cannot be told"
 
 

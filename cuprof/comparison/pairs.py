@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from cuprof.comparison.compare import compare_within, contrast_rows
+from cuprof.comparison.match import MATCHED_BY
 from cuprof.comparison.sides import Side
 from cuprof.comparison.trials import each
 from cuprof.core.records import Measure
@@ -28,6 +29,7 @@ class VariantComparisons:
 
     def __init__(self, sweep: Side) -> None:
         self._sweep = sweep
+        self._matched_by = sweep.trials[[*MATCHED_BY]]
         self._timed = sweep.trials[sweep.trials["measure"] != ""].set_index(["identity", "measure"], drop=False)
         first = each(sweep.trials.drop_duplicates("identity"))
         self._places = {trial.identity: (trial.variant, trial.device, trial.backend) for trial in first}
@@ -106,7 +108,7 @@ class VariantComparisons:
 
     def _side(self, variant: str, device: str) -> Side:
         if (variant, device) not in self._sides:
-            trials = self._sweep.trials
+            trials = self._matched_by
             fits = (trials["variant"] == variant) & ((trials["device"] == device) | (not device))
             self._sides[variant, device] = Side(variant, "variant", variant, trials[fits], self._sweep.source)
         return self._sides[variant, device]

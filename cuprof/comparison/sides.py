@@ -76,8 +76,8 @@ class Side:
     @cached_property
     def once(self) -> pd.DataFrame:
         """Return one row for each trial that is meant to be right, by its number: the first of its rows."""
-        first = self.trials[self.trials["expected"] != "wrong"].drop_duplicates("trial")
-        return first.set_index("trial", drop=False).rename_axis(None)
+        first = self.trials.loc[self.trials["expected"] != "wrong", "trial"].drop_duplicates()
+        return self.trials.loc[first.index].set_axis(first.to_numpy())
 
     @cached_property
     def fastest(self) -> pd.DataFrame:
@@ -86,9 +86,10 @@ class Side:
         Its column `choices` says how many it was chosen from.
         """
         trials, times = self.once, dict[int, float]()
+        numbers, medians_ns, measures = (self.trials[name].to_numpy() for name in ("trial", "median_ns", "measure"))
         for measure in reversed(RANKED):
-            timed = self.trials[self.trials["measure"] == measure.value]
-            times |= dict(zip(timed["trial"], timed["median_ns"], strict=True))
+            timed = measures == measure.value
+            times |= dict(zip(numbers[timed].tolist(), medians_ns[timed].tolist(), strict=True))
         (groups,) = number_keys(trials, by=("problem", "device"))
         is_right = (trials["measure"] != "").to_numpy(bool)
         kinds = np.where(is_right, 0, np.where(trials["state"].isin([*FAILED]), 1, 2))

@@ -16,6 +16,7 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.noise import ONE_LAUNCH, add_models
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
+from cuprof.results.read import consolidated
 from cuprof.results.samples import read_pool, read_references, read_samples
 from cuprof.results.sweeps import list_devices, read_configurations
 from cuprof.statistics.contrasts import Known, learn
@@ -130,14 +131,15 @@ def read_trials(connection: Connection, results: pd.DataFrame) -> pd.DataFrame:
     untimed = frame[~frame["trial"].isin(timed["trial"])].drop_duplicates("trial").copy()
     untimed = untimed.assign(measure="", timing_id=-1, median_ns=np.nan, samples=0)
     every: pd.DataFrame = pd.concat([timed, untimed]).sort_index(kind="stable")
-    frame = every.assign(**{name: value for name, value in COLUMNS.items() if name not in every})
+    missing = [name for name in COLUMNS if name not in every]
+    frame = every.assign(**{name: pd.Series(COLUMNS[name], every.index, _dtype(name)) for name in missing})
     references = read_references(connection, frame["run_sweep_id"].unique().tolist())
     jobs = zip(frame["run_sweep_id"], frame["job"], frame["measure"], strict=True)
     if references:
         found = [references.get(job, ("", -1)) for job in jobs]
         frame["reference"], frame["reference_id"] = map(list, zip(*found, strict=True))
     frame["trial"] = pd.factorize(frame["trial"])[0]
-    return add_models(frame[["trial", *COLUMNS]].reset_index(drop=True))
+    return consolidated(add_models(frame[["trial", *COLUMNS]].reset_index(drop=True)))
 
 
 def is_timed(results: pd.DataFrame) -> pd.Series[bool]:

@@ -218,13 +218,18 @@ class Study:
             rows: Any = self.timings[self.timings.index.isin(missing)].itertuples(name=None)
             for place, measure, *facts in rows:
                 timed[place][Measure(measure)] = Timed(*facts)
-            known = self.frame.loc[missing, list(COLUMNS)].astype(object)
-            records: Any = known.where(known.notna(), None).to_dict("records")
+            at = self.frame.index.get_indexer(pd.Index(missing))
+            known = (column[at].tolist() for column in self._columns)
+            records = zip(*([None if each != each else each for each in column] for column in known), strict=True)
             for place, own in zip(missing, records, strict=True):
-                trial = StudyTrial(**own, timings=timed[place])
+                trial = StudyTrial(**dict(zip(COLUMNS, own, strict=True)), timings=timed[place])
                 trial.state, trial.measure = State(trial.state), Measure(trial.measure) if trial.measure else None
                 self._made[place] = trial
         return [self._made[place] for place in chosen.index]
+
+    @cached_property
+    def _columns(self) -> list[np.ndarray]:
+        return [self.frame[name].to_numpy() for name in COLUMNS]
 
     @cached_property
     def trials(self) -> list[StudyTrial]:

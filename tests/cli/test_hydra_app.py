@@ -44,6 +44,23 @@ def test_a_copy_that_composes_ends_with_the_command() -> None:
     wait_for_end(copy)
 
 
+SPARE = """
+import sys, time
+from pathlib import Path
+from cuprof.cli.hydra_app import beside
+def work():
+    while not Path("imported").exists():
+        time.sleep(0.01)
+    return "composed"
+assert beside(work, ["json"], ["missing", "spare"]) == "composed"
+"""
+
+
+def test_what_comes_later_is_imported_as_long_as_composing_takes(tmp_path: Path) -> None:
+    (tmp_path / "spare.py").write_text("open('imported', 'w').close()")
+    subprocess.run([sys.executable, "-c", SPARE], check=True, cwd=tmp_path, env=child_environment())
+
+
 def test_axes_stay_in_one_job(project: Project) -> None:
     argv = ["problem.n=2**20,2**24", "tune.block=64,128", "variants=sequential,last_warp"]
     assert run(argv, tasks.note) == 0

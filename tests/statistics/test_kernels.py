@@ -9,6 +9,7 @@ from cuprof.statistics import kernels
 from cuprof.statistics.kernels import find_quantiles, placement_variances
 
 PAIRS = 40
+WAYS = ("NumPy", "NumPy, of many differences", "Numba")
 
 
 def draw(tied: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -24,12 +25,14 @@ def joined(series: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(series), np.cumsum([each.size for each in series])
 
 
-@pytest.fixture(params=["NumPy", "Numba"])
+@pytest.fixture(params=WAYS)
 def _how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     choose(request.param, monkeypatch)
 
 
 def choose(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if how == WAYS[1]:
+        monkeypatch.setattr(kernels, "FEW_DIFFERENCES", 0)
     loops = kernels._jitted() if how == "Numba" else (kernels._quantiles, kernels._placements)
     monkeypatch.setattr(kernels, "_choose_loops", lambda pairs: loops)
 
@@ -72,11 +75,12 @@ def test_placements_are_shares_of_the_other_series_ties_by_half() -> None:
             assert variances[1] == pytest.approx(below.mean(axis=0).var(ddof=1))
 
 
-def test_both_ways_give_the_same_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_ways_give_the_same_digits(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = draw(False)
     shares = np.tile([0.5, 0.25], (PAIRS, 1))
     found = []
-    for how in ("Numba", "NumPy"):
+    for how in WAYS:
         choose(how, monkeypatch)
         found.append(find_quantiles(*joined(first), *joined(second), shares))
-    assert np.array_equal(*found)
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
