@@ -18,6 +18,7 @@ from cuprof.core.project import MARKER, Project, find_project
 from cuprof.core.text import excerpt
 
 if TYPE_CHECKING:
+    from cuprof.config.model import SweepConfig
     from cuprof.interop.origins import AnyOrigin
     from cuprof.judge.court import Request
     from cuprof.judge.report import Candidate, Report
@@ -121,8 +122,8 @@ def main(argv: Sequence[str]) -> int:
         warden = Warden(project.root, files, arguments.sandbox, arguments.memory_bytes, databases)
         if all(file.suffix == ".cu" for file in files) and not arguments.keep:
             start_ahead(warden.list_first(origin.folder, arguments.rounds))
-        warden = warden.ask_system()
         request = _make_request(arguments, project, origin)
+        warden = warden.ask_system()
         from cuprof.cli.progress import make_observer
         from cuprof.judge.court import judge
         from cuprof.judge.report import as_data
@@ -134,14 +135,22 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _make_request(arguments: argparse.Namespace, project: Project, origin: AnyOrigin) -> Request:
-    from cuprof.config.composer import compose
+    from cuprof.cli.hydra_app import beside
     from cuprof.config.overrides import quoted
+
+    family = f"family={quoted(Path(arguments.family).absolute().name)}"
+    settings = [family, "measure.modes=[cold]", *arguments.settings]
+
+    def composed() -> SweepConfig:
+        from cuprof.config.composer import compose
+
+        return compose(settings, project)
+
+    config = beside(composed, ("cuprof.judge.court", "cuprof.cli.progress"), ("sqlalchemy", "pandas"))
     from cuprof.judge.contenders import check_file
     from cuprof.judge.court import Request
     from cuprof.statistics.verdict import Rule
 
-    family = f"family={quoted(Path(arguments.family).absolute().name)}"
-    config = compose([family, "measure.modes=[cold]", *arguments.settings], project)
     return Request(
         config=config,
         origin=origin,

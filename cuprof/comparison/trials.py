@@ -16,7 +16,6 @@ from cuprof.backends.registry import is_host
 from cuprof.comparison.noise import ONE_LAUNCH, add_models
 from cuprof.core.point import Point, format_coordinate
 from cuprof.core.records import Measure, State
-from cuprof.results.read import consolidated
 from cuprof.results.samples import read_pool, read_references, read_samples
 from cuprof.results.sweeps import list_devices, read_configurations
 from cuprof.statistics.contrasts import Known, learn
@@ -139,7 +138,7 @@ def read_trials(connection: Connection, results: pd.DataFrame) -> pd.DataFrame:
         found = [references.get(job, ("", -1)) for job in jobs]
         frame["reference"], frame["reference_id"] = map(list, zip(*found, strict=True))
     frame["trial"] = pd.factorize(frame["trial"])[0]
-    return consolidated(add_models(frame[["trial", *COLUMNS]].reset_index(drop=True)))
+    return add_models(frame[["trial", *COLUMNS]].reset_index(drop=True)).copy()  # rows of a copy are taken faster
 
 
 def is_timed(results: pd.DataFrame) -> pd.Series[bool]:

@@ -92,11 +92,6 @@ def make_columns(columns: Mapping[str, np.ndarray]) -> pd.DataFrame:
     return pd.DataFrame(made, index=index, copy=False)
 
 
-def consolidated(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a frame whose columns of one type lie side by side: to take rows of it takes a third of the time."""
-    return frame.copy()
-
-
 def read_timings(
     connection: Connection, query: sa.Select[Any], columns: Mapping[str, tuple[Reader, Any]], *more: Sequence[Any]
 ) -> dict[str, Any]:

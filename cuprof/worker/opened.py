@@ -57,5 +57,7 @@ def _hear(event: str, arguments: tuple[object, ...]) -> None:
 def _counts(path: str, passed_over: tuple[str, ...]) -> bool:
     real = Path(path).resolve()
     cached = str(real).startswith(f"{Path.home()}{os.sep}.")  # ~/.cache, ~/.triton
-    hidden = cached or real.name.startswith(".") or "__pycache__" in real.parts
+    # what lists installed packages reads the metadata of all, wherever they are
+    about = any(part.endswith((".dist-info", ".egg-info")) for part in real.parts)
+    hidden = cached or about or real.name.startswith(".") or "__pycache__" in real.parts
     return not (hidden or real.suffix in _CODE or str(real).startswith(passed_over)) and real.is_file()
