@@ -29,6 +29,8 @@ MARK = "CUPROF_WORKER_FOLDER"
 BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
 
 PACKAGE_FOLDERS = ("site-packages", "dist-packages")
+ALONE = "CUPROF_ALONE"
+"""Set for a process that is to find no modules beside this package, since the one that starts it finds none."""
 MOST_AT_ONCE = 8
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -78,6 +80,7 @@ def child_environment() -> dict[str, str]:
     here = str(Path(__file__).resolve().parents[2])
     paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    environment |= {} if here in map(os.path.realpath, sys.path) else {ALONE: "1"}
     if (before := environment.pop(BLAS_THREADS_BEFORE, None)) is not None:
         environment.pop(BLAS_THREADS, None)
         environment |= {BLAS_THREADS: before} if before else {}

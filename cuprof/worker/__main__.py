@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
-from cuprof.core.processes import AT_ONCE, AWAITED, guard, leave_checkout
+from cuprof.core.processes import ALONE, AT_ONCE, AWAITED, guard, leave_checkout
 from cuprof.sandbox.confinement import confine
 from cuprof.sandbox.settings import Sandbox
 
@@ -21,7 +21,8 @@ from cuprof.sandbox.settings import Sandbox
 def main(arguments: list[str]) -> int:
     """Run the worker under a guardian, and in a sandbox where one is given; see the words above."""
     handle, status, engine = int(arguments[0]), Path(arguments[1]), int(arguments[2])
-    leave_checkout()
+    if arguments[3:] or ALONE in os.environ:
+        leave_checkout()
     if arguments[3:]:
         _import_first()
     guard(engine, status.parent, close=(handle,))

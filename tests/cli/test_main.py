@@ -157,17 +157,43 @@ def test_a_candidate_of_the_current_folder_is_no_optional_module(tmp_path: Path)
     assert (run.stdout.count("adds no variant"), "imported" in run.stdout) == (2, False), run.stdout + run.stderr
 
 
-def test_nor_is_one_in_a_checkout(tmp_path: Path) -> None:
-    root, name = Path(__file__).parents[2], "seccomp"
-    shutil.copytree(root / "cuprof", tmp_path / "cuprof", ignore=shutil.ignore_patterns("__pycache__"))
+def _check_out(folder: Path) -> Path:
+    """Copy the package into a folder, with links to what lies beside it; return its own root."""
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "cuprof", folder / "cuprof", ignore=shutil.ignore_patterns("__pycache__"))
     for beside in ("pyproject.toml", *BUNDLED):
-        (tmp_path / beside).symlink_to(root / beside)
+        (folder / beside).symlink_to(root / beside)
+    return root
+
+
+def test_nor_is_one_in_a_checkout(tmp_path: Path) -> None:
+    root, name = _check_out(tmp_path), "seccomp"
     (tmp_path / f"{name}.py").write_text(f"if __name__ == '{name}':\n    print('imported')\n")
     family = root / "tests" / "data" / "families" / "vector"
     command = [sys.executable, "-m", "cuprof", "judge", str(family), f"{name}.py", "--as-root"]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
     assert (run.stdout.count("adds no variant"), "imported" in run.stdout) == (1, False), run.stdout + run.stderr
+
+
+BESIDE = """
+import numpy as np
+import cuprof
+from beside import double
+cuprof.compare(lambda x: x + x, double, inputs=np.ones(64, np.float32))
+"""
+
+
+def test_a_script_in_a_checkout_imports_what_is_there(tmp_path: Path) -> None:
+    _check_out(tmp_path)
+    (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "mine.py").write_text(BESIDE)
+    words = ("sweep", "scripts/mine.py", "measure=quick", "report=none", f"store.url=sqlite:///{tmp_path}/a.sqlite")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-m", "cuprof", *words]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False, env=environment)
+    assert (run.returncode, "2 measured" in run.stderr) == (0, True), run.stdout + run.stderr
 
 
 @pytest.mark.parametrize("asked", [True, False])
