@@ -32,6 +32,7 @@ from cuprof.builds import BuildPool
 from cuprof.builds.nvrtc import NvrtcBuild
 from cuprof.core.errors import CuprofError
 from cuprof.core.point import Point
+from cuprof.core.processes import count_cores
 from cuprof.core.records import DeviceFacts
 from cuprof.families import Family
 from cuprof.families.fingerprint import source_text
@@ -173,8 +174,11 @@ def compile_all(name: str, tunables: Sequence[str], count: int, bench: Bench) ->
     """Return the seconds that configurations of a family take to compile side by side, once the pool is warm."""
     family = load_family(bench.project / "kernels" / name)
     builds = _list_builds(family, tunables)
-    warm, pool = replace(builds[0], name="another.cu"), BuildPool(bench.folder / f"builds-{name}")
-    pool.start(warm).result()  # a source that is not counted loads the compiler and its headers
+    pool = BuildPool(bench.folder / f"builds-{name}")
+    # Sources that are not counted load the compiler and its headers, and start a process for each core.
+    warm = [replace(builds[0], text=f"{builds[0].text}// {number}\n") for number in range(count_cores())]
+    for future in [pool.start(build) for build in warm]:
+        future.result()
     began = time.perf_counter()
     for future in [pool.start(build) for build in builds[:count]]:
         future.result()
