@@ -4,8 +4,9 @@
 
 A fork costs milliseconds, where loading Triton takes seconds and NVRTC a tenth of one. A process takes one build after
 another over its connection; a Triton file, whose own code runs, has one of its own. So a source that crashes its
-compiler, or a file that changes its process, harms no other build. NVRTC compiles in one thread of a process at a
-time; in several processes it uses every core. Origins end with their owner, and so do their builds.
+compiler, or a file that changes its process, harms no other build. In NVRTC threads wait for one another
+(docs/evidence/measurement.md, "Light builds"); processes use every core. Origins end with their owner, and so do their
+builds.
 """
 
 from __future__ import annotations

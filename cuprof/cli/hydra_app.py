@@ -1,6 +1,6 @@
 """Run a command on the configuration that its words compose: axes in one job, other lists as jobs one after another.
 
-Hydra's options stand in any order among the settings, with one-line errors.
+Hydra's options may stand anywhere among the settings. An error takes one line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class HydraCommand:
     Args:
         task: the command's work on a configuration; it returns the exit code.
         ahead: modules of the task, to be imported while the configuration is composed.
-        spare: modules of its end, to be imported as long as composing takes longer than that.
+        spare: modules that it needs after that, imported only while composing still goes on.
         is_measuring: a worker is started ahead; where nothing says what to run, what could be is listed.
     """
 

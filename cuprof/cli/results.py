@@ -38,7 +38,7 @@ LEGEND = {
 }
 """End of a cell → its meaning, and a remark on a whole table."""
 TOLD_BY = ("at", "problem", "contender", "device", "measure", "is_right", "median_ns", "sure_ns")
-"""The columns of a study's frame that heading, choice and best of a problem are told by."""
+"""The columns of a study's frame that a problem's heading, its choice of rows and its best line need."""
 VERDICTS = ("faster", "slower", "same", "undecided", "")
 """The order of the counts in a summary; the last is of trials that are not comparable."""
 MOST_SPAN = 1000

@@ -272,9 +272,9 @@ def _rows(paired: pd.DataFrame, base: Side, new: Side, options: Options) -> tupl
     wanted = shared["measure"].isin([*(options.measures or KERNEL_TIMES)])
     if not options.measures:
         wanted |= ~wanted.groupby(shared["group"]).transform("any")
+    shared = shared[wanted]
     order = shared["measure"].map({measure: place for place, measure in enumerate(measures)})
-    shared = shared.assign(order=order)[wanted].sort_values(["match", "order"], kind="stable")
-    shared = shared.drop(columns="order").reset_index(drop=True)
+    shared = shared.iloc[np.lexsort((order, shared["match"]))].reset_index(drop=True)
     left = still[~still["match"].isin(shared["match"])].drop_duplicates("match")
     asked = ", ".join(options.measures or filter({*shared["measure"]}.__contains__, measures)) or "any"
     reasons = [(row.match, text) for row in each(left) if (text := _reason(row, asked))]
@@ -287,7 +287,7 @@ def _rows(paired: pd.DataFrame, base: Side, new: Side, options: Options) -> tupl
         if (text := _method_difference(row, base, new))
     }
     reasons += differing.values()
-    rows = shared.drop(index=list(differing)).reset_index(drop=True).copy()
+    rows = shared.drop(index=list(differing)).reset_index(drop=True)
     return rows, tuple(text for _, text in sorted(reasons, key=lambda each: each[0]))
 
 

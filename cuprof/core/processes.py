@@ -28,6 +28,8 @@ MARK = "CUPROF_WORKER_FOLDER"
 """Environment variable of a worker and all that it starts."""
 BLAS_THREADS, BLAS_THREADS_BEFORE = "OPENBLAS_NUM_THREADS", "CUPROF_OPENBLAS_NUM_THREADS"
 
+HERE = Path(__file__).resolve().parents[2]
+"""The folder that this package is imported from."""
 PACKAGE_FOLDERS = ("site-packages", "dist-packages")
 ALONE = "CUPROF_ALONE"
 """Set for a process that is to find no modules beside this package, since the one that starts it finds none."""
@@ -70,17 +72,15 @@ def leave_checkout() -> None:
 
     In a checkout a candidate may lie there, and be named like an optional module.
     """
-    here = Path(__file__).resolve().parents[2]
-    if here.name not in PACKAGE_FOLDERS:
-        sys.path[:] = [path for path in sys.path if Path(path).resolve() != here]
+    if HERE.name not in PACKAGE_FOLDERS:
+        sys.path[:] = [path for path in sys.path if Path(path).resolve() != HERE]
 
 
 def child_environment() -> dict[str, str]:
-    """Return our environment, with the package that runs here importable in the child."""
-    here = str(Path(__file__).resolve().parents[2])
-    paths = [here, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    """Return our environment, with the package that runs here importable in the child; see `ALONE`."""
+    paths = [str(HERE), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-    environment |= {} if here in map(os.path.realpath, sys.path) else {ALONE: "1"}
+    environment |= {} if HERE in (Path(path).resolve() for path in sys.path) else {ALONE: "1"}
     if (before := environment.pop(BLAS_THREADS_BEFORE, None)) is not None:
         environment.pop(BLAS_THREADS, None)
         environment |= {BLAS_THREADS: before} if before else {}

@@ -22,7 +22,7 @@ stands for, in the middle of the last bracket, so that samples moved by it tie w
 MOST_STEPS = 20
 """Of the search that narrows a quantile's range; five are common."""
 FEW_DIFFERENCES = 10_000
-"""Differences of a pair up to which NumPy chooses one of them sooner than it counts them five times."""
+"""Of a pair with at most this many differences, `np.partition` finds one sooner than counting them five times."""
 Loop = Callable[[Floats, Integers, Floats, Integers, Floats], Floats]
 
 
@@ -78,7 +78,7 @@ def _quantiles(first: Floats, ends: Integers, second: Floats, second_ends: Integ
 
 
 def _narrow(x: Floats, y: Floats, share: float, rank: int) -> tuple[float, float]:
-    """Return bounds above and up to which the difference of a rank lies: most often equal ones."""
+    """Return two bounds of the difference of this rank; most often it is both of them."""
     if x.size * y.size > FEW_DIFFERENCES:
         return _narrow_by_steps(x, y, share, rank)
     found = float(np.partition((y[:, None] - x).ravel(), rank - 1)[rank - 1])

@@ -107,10 +107,11 @@ def test_data_that_is_read_counts_and_nothing_else_does(tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
     found: set[str] = set()
     (tmp_path / "data.bin").read_text()
-    (tmp_path / "packages" / "some-1.dist-info").mkdir(parents=True)
-    (tmp_path / "packages" / "some-1.dist-info" / "entry_points.txt").touch()
+    metadata = tmp_path / "packages" / "some-1.dist-info" / "entry_points.txt"
+    metadata.parent.mkdir(parents=True)
+    metadata.touch()
     with recorded(found):
-        (tmp_path / "packages" / "some-1.dist-info" / "entry_points.txt").read_text()
+        metadata.read_text()
         for name in ("data.bin", "code.py", ".hidden"):
             (tmp_path / name).read_text()
         (tmp_path / "written.txt").write_text("y")
